@@ -1,0 +1,70 @@
+"""The value types that pass every seam. Imports nothing of ours, does nothing, knows no file.
+
+Units: times are integer nanoseconds of CLOCK_MONOTONIC (`_ns`) on the way, seconds (`_s`) in what
+is declared and in results; counts are tokens. Unknown is None, never 0.
+"""
+
+from inferometer.core.plan import (
+    ClientSettings,
+    LaunchPlan,
+    Origin,
+    RouterPlan,
+    WorkloadSettings,
+)
+from inferometer.core.point import (
+    AgenticCoding,
+    FixedSeqLen,
+    KvOffload,
+    Parallelism,
+    Point,
+    Scenario,
+)
+from inferometer.core.record import (
+    Arrivals,
+    Exchange,
+    Phase,
+    Record,
+    Sample,
+    Status,
+    Window,
+)
+from inferometer.core.result import (
+    ClientReport,
+    EngineTotals,
+    Reason,
+    Result,
+    Verdict,
+    VerdictLevel,
+)
+from inferometer.core.session import Prompt, Request, Session, Turn
+
+__all__ = [
+    "AgenticCoding",
+    "Arrivals",
+    "ClientReport",
+    "ClientSettings",
+    "EngineTotals",
+    "Exchange",
+    "FixedSeqLen",
+    "KvOffload",
+    "LaunchPlan",
+    "Origin",
+    "Parallelism",
+    "Phase",
+    "Point",
+    "Prompt",
+    "Reason",
+    "Record",
+    "Request",
+    "Result",
+    "RouterPlan",
+    "Sample",
+    "Scenario",
+    "Session",
+    "Status",
+    "Turn",
+    "Verdict",
+    "VerdictLevel",
+    "Window",
+    "WorkloadSettings",
+]

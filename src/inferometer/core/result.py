@@ -1,0 +1,92 @@
+"""What it means: the client's account of itself, the verdict, and one point's row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer.core.point import Point
+from inferometer.core.record import Window
+
+VerdictLevel = Literal["valid", "degraded", "invalid"]
+Provenance = Literal["measured", "simulated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a point is not valid: a stable code, the value seen, and the bound it crossed."""
+
+    code: str
+    level: VerdictLevel
+    message: str
+    value: float | None
+    bound: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The worst of its reasons; `labels` (such as `short`) inform and do not lower it."""
+
+    level: VerdictLevel
+    reasons: tuple[Reason, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTotals:
+    """The engine's own counters, as differences over the whole run, idle at both ends.
+
+    None where the engine does not publish the family.
+    """
+
+    requests: float | None
+    prompt_tokens: float | None
+    generation_tokens: float | None
+    lateness_p99_ms: float | None
+    """Only the built-in engine: how late it emitted, against its own deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientReport:
+    """How the client did: the evidence that a number is the engine's and not the client's."""
+
+    lanes: int
+    window: Window
+    wall_anchor_ns: int
+    """Unix time of `mono_anchor_ns`, taken once a run."""
+    mono_anchor_ns: int
+    stamp_source: str
+    loop_lag_p50_ms: float | None
+    loop_lag_p99_ms: float | None
+    loop_lag_max_ms: float | None
+    cpu_share: float | None
+    """CPU seconds of the client over wall seconds of the window, one core = 1."""
+    tree_idle_shift_s: float
+    system_idle_shift_s: float
+    wrapped_lanes: int
+    context_overflows: int
+    pending_gaps: tuple[tuple[int, int], ...]
+    """(lane, ready_ns) of turns whose recorded gap was still running when the window ended."""
+    workload_notes: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One point's row. `metrics` holds every number of DESIGN §3; a None has its why in `notes`."""
+
+    format: int
+    point: Point
+    digest: str
+    provenance: Provenance
+    clock: Literal["real", "virtual"]
+    gpus: int
+    window: Window
+    metrics: Mapping[str, float | None]
+    notes: Mapping[str, str]
+    counts: Mapping[str, int]
+    verdict: Verdict
+    measured_at: str
+    """Wall time of the window's start, ISO 8601, UTC."""
+    inferometer: str
+    measurement_version: int

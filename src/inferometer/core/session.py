@@ -1,0 +1,86 @@
+"""What is sent: sessions as graphs of turns, and the request that one turn becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer.core.record import Phase
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """A prompt by identity: two prompts share a prefix exactly as far as their block ids agree.
+
+    `blocks` are int64[n] ids of whole blocks of `block_size` tokens, unique across everything that
+    must not share (sessions, plays, points), followed by `tail_tokens` (< block_size, or what a
+    trace leaves uncovered) that nothing else shares; `tail_id` seeds them.
+    """
+
+    blocks: npt.NDArray[np.int64]
+    block_size: int
+    tail_tokens: int
+    tail_id: int
+
+    @property
+    def tokens(self) -> int:
+        """Length in tokens."""
+        return len(self.blocks) * self.block_size + self.tail_tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One recorded or generated request of a session.
+
+    It starts `gap_ns` after the last of `after` (indices of turns of the same session) has ended;
+    with `after` empty it is ready when the session starts.
+    """
+
+    index: int
+    agent: str
+    """`root`, or the path of a sub-agent such as `root/explore-1`."""
+    parent_agent: str | None
+    after: tuple[int, ...]
+    gap_ns: int
+    block_ids: npt.NDArray[np.int64]
+    """int64[n], the trace's own ids: unique within the session, not beyond."""
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """A tree of turns. `turns` is ordered so that every predecessor comes first."""
+
+    id: str
+    block_size: int
+    turns: tuple[Turn, ...]
+
+    @property
+    def root_turns(self) -> tuple[Turn, ...]:
+        """The turns of the root agent, in order."""
+        return tuple(turn for turn in self.turns if turn.agent == "root")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One turn about to be sent. The transport turns `prompt` into bytes, or does not need to."""
+
+    id: str
+    phase: Phase
+    lane: int
+    play: int
+    turn: int
+    session: str
+    agent: str
+    parent_agent: str | None
+    affinity: str
+    """One stable id for the whole session play."""
+    prompt: Prompt
+    max_tokens: int
+    ready_ns: int
+    """When the recorded predecessors were done."""
+    scheduled_ns: int
+    """`ready_ns` plus the recorded gap, less any shift by an idle cap."""
