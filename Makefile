@@ -1,0 +1,34 @@
+# Every target sets itself up: a virtual environment of its own, from hash-pinned requirements.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: quickstart test lint clean
+
+quickstart: $(VENV)/core  ## the main job: a simulated sweep and its page
+	$(BIN)/inferometer run quickstart --out runs/quickstart
+
+test: $(VENV)/dev  ## every check: style, types, tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/core: requirements/core.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/core.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/dev: $(VENV)/core requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@

@@ -1,0 +1,35 @@
+"""How every verb that measures ends: the sweep is run, shown, put on a page, and given its code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from inferometer.cli.output import print_results
+from inferometer.cli.screen import observer
+from inferometer.errors import EngineError, VerdictError
+from inferometer.report import render
+from inferometer.report.stored import view_of
+from inferometer.run.job import Sweep
+from inferometer.run.sweep import run_sweep
+from inferometer.store import RunDir
+
+
+def run_and_show(sweep: Sweep, out: Path, form: str) -> None:
+    """Run the sweep into `out`. Raises EngineError or VerdictError where it did not go well."""
+    run = RunDir(out)
+    outcome = run_sweep(sweep, run, observer())
+    page = out / "report.html"
+    view = view_of(run)
+    page.write_text(render(view), encoding="utf-8")
+    print_results(outcome.results, view.unfinished, form)
+    click.echo(f"page: {page}", err=True)
+    if outcome.failed:
+        raise EngineError(
+            f"{len(outcome.failed)} of {len(sweep.jobs)} points could not be measured "
+            f"(why: {out}/points/POINT/failure.json); run again to try them again"
+        )
+    invalid = [result.point.id for result in outcome.results if result.verdict.level == "invalid"]
+    if invalid:
+        raise VerdictError(f"{len(invalid)} points are invalid: {', '.join(invalid)}")

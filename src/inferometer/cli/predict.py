@@ -1,0 +1,108 @@
+"""`inferometer predict`: the built-in engine in virtual time."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from inferometer.catalog import model as model_spec
+from inferometer.cli.bench import load_options, load_overrides
+from inferometer.cli.finish import run_and_show
+from inferometer.cli.output import format_option
+from inferometer.cli.run import declared, declared_options
+from inferometer.plan import Selection
+from inferometer.run.job import Job, Sweep
+from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags, scenario_of
+
+EXAMPLES = """\b
+Examples:
+  inferometer predict quickstart
+  inferometer predict master.yaml --runners runners.yaml --key 'llama70b-*'
+  inferometer predict --model Qwen/Qwen3-8B --gpu h200 --tp 1 --concurrency 1,8,64
+  inferometer predict --workload traces/ --concurrency 64 --duration 3600 --seed 42
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("files", nargs=-1)
+@declared_options
+@click.option(
+    "--model",
+    default="deepseek-ai/DeepSeek-R1-0528",
+    show_default=True,
+    help="Model of the catalog, without FILES.",
+)
+@click.option("--gpu", default="b200", show_default=True, help="GPU of the catalog, likewise.")
+@click.option(
+    "--tp",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Tensor parallelism, likewise.",
+)
+@click.option(
+    "--precision", default="fp8", show_default=True, help="Precision of the weights, likewise."
+)
+@load_options
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/predict-TIME].")
+@format_option
+def predict(  # noqa: PLR0913 - one parameter an option
+    files: tuple[str, ...],
+    runners: str | None,
+    keys: tuple[str, ...],
+    scenario: Literal["fixed", "agentic"] | None,
+    conc: tuple[int, ...],
+    model: str,
+    gpu: str,
+    tp: int,
+    precision: str,
+    concurrency: tuple[int, ...],
+    duration: float | None,
+    requests: int | None,
+    isl: int,
+    osl: int,
+    workload: str | None,
+    warmup: int | None,
+    seed: int | None,
+    out: Path | None,
+    form: str,
+) -> None:
+    """Predict points in virtual time: the same client and scheduler, a computed GPU, no waiting.
+
+    With FILES (master files, or quickstart) their points; without, one deployment given by flags.
+    Two predictions of one command are identical.
+    """
+    sources = {}
+    jobs: tuple[Job, ...]
+    if files:
+        found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
+        jobs, sources, name = found.jobs, dict(found.sources), Path(files[0]).stem
+    else:
+        settings = load_overrides(duration, requests, workload, warmup, seed)
+        ad_hoc = AdHoc(
+            config="predict",
+            image="inferometer/simulated",
+            model=model,
+            precision=precision,
+            framework="simulated",
+            hardware=gpu,
+            gpus=tp,
+            scenario=scenario_of(workload, isl, osl),
+            max_model_len=model_spec(model).max_context,
+        )
+        jobs, name = jobs_of_flags(ad_hoc, concurrency, Overrides(settings, {})), model
+    sweep = Sweep(
+        title=f"predict {name}",
+        command=" ".join(["inferometer", *sys.argv[1:]]),
+        jobs=jobs,
+        sources=sources,
+        clock="virtual",
+        provenance="simulated",
+        base_url=None,
+    )
+    now = datetime.now(UTC)
+    run_and_show(sweep, out or Path("runs") / f"predict-{now:%Y%m%dT%H%M%S}", form)

@@ -1,0 +1,90 @@
+"""`inferometer run`: measure what config files declare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+
+from inferometer.cli.finish import run_and_show
+from inferometer.cli.output import format_option
+from inferometer.errors import InputError
+from inferometer.plan import Selection, quickstart_paths
+from inferometer.run.job import Sweep
+from inferometer.run.jobs import NO_OVERRIDES, Declared, jobs_of_configs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = """\b
+Examples:
+  inferometer run quickstart
+  inferometer run master.yaml --runners runners.yaml --key 'llama70b-*' --out runs/llama
+  inferometer run master.yaml --runners runners.yaml --scenario fixed --conc 1 --conc 64
+"""
+
+
+def declared_options(command: F) -> F:
+    """The options of every verb that reads config files."""
+    for option in (
+        click.option("--runners", type=click.Path(), help="Runners file of the master files."),
+        click.option("--key", "keys", multiple=True, help="Config keys to keep; * and ? match."),
+        click.option("--scenario", type=click.Choice(["fixed", "agentic"]), help="Keep only one."),
+        click.option("--conc", multiple=True, type=int, help="Concurrencies to keep."),
+    ):
+        command = option(command)
+    return command
+
+
+def declared(
+    files: tuple[str, ...],
+    runners: str | None,
+    selection: Selection,
+) -> Declared:
+    """The jobs of `quickstart` or of master files, with their warnings told."""
+    if files == ("quickstart",):
+        masters, runners = quickstart_paths()
+    elif runners is None:
+        raise InputError("--runners FILE is needed with master files")
+    else:
+        masters = files
+    found = jobs_of_configs(masters, runners, selection, NO_OVERRIDES)
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return found
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("files", nargs=-1, required=True)
+@declared_options
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
+@format_option
+def run(
+    files: tuple[str, ...],
+    runners: str | None,
+    keys: tuple[str, ...],
+    scenario: Literal["fixed", "agentic"] | None,
+    conc: tuple[int, ...],
+    out: Path | None,
+    form: str,
+) -> None:
+    """Measure every point that FILES declare (master files, or the word quickstart).
+
+    Each point starts its engine, loads it, and is kept before the next begins. Ctrl-C keeps what
+    was measured; the same command again goes on where it stopped and repeats nothing.
+    """
+    found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
+    name = Path(files[0]).stem
+    frameworks = {job.point.framework for job in found.jobs}
+    sweep = Sweep(
+        title=name,
+        command=" ".join(["inferometer", *sys.argv[1:]]),
+        jobs=found.jobs,
+        sources=found.sources,
+        clock="real",
+        provenance="simulated" if frameworks == {"simulated"} else "measured",
+        base_url=None,
+    )
+    run_and_show(sweep, out or Path("runs") / name, form)

@@ -1,0 +1,171 @@
+"""Start a launch plan as a local process, wait until it serves, stop it for certain.
+
+Does not know what the engine is: health, model list, exit code and log are all it looks at. It
+only ever ends the process group that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from inferometer.errors import EngineError
+
+POLL_S = 0.05
+STOP_S = 10.0
+"""After SIGTERM, how long before SIGKILL."""
+TAIL_LINES = 5
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def fill(argv: Sequence[str], site: Mapping[str, str]) -> list[str]:
+    """Put the site's values in place of `{port}`, `{host}`, `{model_path}`."""
+    filled = []
+    for word in argv:
+        for name, value in site.items():
+            word = word.replace(f"{{{name}}}", value)
+        filled.append(word)
+    return filled
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """One entry of `/v1/models`; vLLM and its kin add the context limit."""
+
+    id: str
+    max_model_len: int | None
+
+
+def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
+    """What `/v1/models` lists. Raises EngineError when nothing there answers as an engine does."""
+    url = f"{base_url}/v1/models"
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+            listed = json.loads(answer.read())
+        return [ServedModel(str(m["id"]), m.get("max_model_len")) for m in listed["data"]]
+    except urllib.error.HTTPError as error:
+        raise EngineError(f"{url}: answered HTTP {error.code}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise EngineError(f"{url}: no answer ({error})") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise EngineError(f"{url}: the answer is no model list") from None
+
+
+class EngineProcess:
+    """One engine, as a process group of its own; leaving the context stops it."""
+
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], log: Path, base_url: str
+    ) -> None:
+        self.base_url = base_url
+        self._argv = list(argv)
+        self._env = dict(env)
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it; its output goes to the log. `inferometer` is this very installation."""
+        argv = self._argv
+        if argv[0] == "inferometer":
+            argv = [sys.executable, "-m", *argv]
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    argv,
+                    env={**os.environ, **self._env},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    # A group of its own: a Ctrl-C at the terminal is ours to pass on.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EngineError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+
+    def died(self) -> str | None:
+        """How it ended, with its last words; None while it runs."""
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return f"the engine {how}; {self.last_words()}"
+
+    def wait_ready(self, deadline_s: float, tick: Callable[[], None]) -> None:
+        """Until `/health` answers 200 and a model is served; `tick` is called between polls."""
+        end_s = time.monotonic() + deadline_s
+        while not _healthy(self.base_url):
+            if (death := self.died()) is not None:
+                raise EngineError(f"{death}")
+            if time.monotonic() > end_s:
+                raise EngineError(
+                    f"the engine was not ready in {deadline_s:g} s; {self.last_words()}"
+                )
+            tick()
+            time.sleep(POLL_S)
+        served_models(self.base_url)
+
+    def last_words(self) -> str:
+        """The end of the log, for a message."""
+        try:
+            lines = self._log.read_text(errors="replace").split("\n")
+        except OSError:
+            lines = []
+        tail = [line.strip() for line in lines if line.strip()][-TAIL_LINES:]
+        return "its log ends: " + " | ".join(tail) if tail else "its log is empty"
+
+    def stop(self) -> None:
+        """End the whole group: politely, then for certain."""
+        process = self._process
+        if process is None:
+            return
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        # Also where the leader is gone: a worker it left behind would hold the port and the GPU.
+        self._signal(signal.SIGKILL)
+        process.wait()
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def _healthy(base_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{base_url}/health", timeout=2.0) as answer:
+            return int(answer.status) == 200
+    except (OSError, http.client.HTTPException):
+        return False

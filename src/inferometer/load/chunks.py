@@ -1,0 +1,149 @@
+"""What one event of an OpenAI stream says: token-bearing or not, finished, usage, error.
+
+JSON is decoded only where it must be. Chunks of a stream mostly differ in nothing but their text,
+so a chunk that equals one already decoded, byte for byte around a non-empty JSON string, says the
+same as that one. All else (role, usage, finish, errors, a changed key) is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import orjson
+
+DONE = b"[DONE]"
+
+_VISIBLE = ("content", "text", "refusal")
+_HIDDEN = ("reasoning_content", "reasoning")
+_TEXT = re.compile(
+    rb'"(?:content|text|refusal|reasoning_content|reasoning|arguments)"\s*:\s*'
+    rb'"((?:[^"\\]++|\\.)++)"'
+)
+_STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f\x80-\xff]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))++')
+"""The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say."""
+
+
+class ChunkError(Exception):
+    """The event is not a chunk that a client could understand."""
+
+
+class Usage(NamedTuple):
+    """The server's own counts; None where it gives none."""
+
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+
+
+class Chunk(NamedTuple):
+    """One event. `visible` only where `token`: some of it is not reasoning."""
+
+    token: bool
+    visible: bool
+    finished: bool
+    usage: Usage | None
+    error: str | None
+
+
+class ChunkReader:
+    """Reads the chunks of one stream, and remembers the shape of the last plain one."""
+
+    def __init__(self) -> None:
+        self._before = b""
+        self._after = b""
+        self._around = 0
+        self._same: Chunk | None = None
+
+    def read(self, data: bytes) -> Chunk:
+        """Say what the event's data means. Raises ChunkError where it is broken."""
+        if (
+            self._same is not None
+            and len(data) > self._around
+            and data.startswith(self._before)
+            and data.endswith(self._after)
+            and _STRING_BODY.fullmatch(data, len(self._before), len(data) - len(self._after))
+        ):
+            return self._same
+        chunk = decode(data)
+        if chunk.token and not chunk.finished and chunk.usage is None:
+            self._remember(data, chunk)
+        return chunk
+
+    def _remember(self, data: bytes, chunk: Chunk) -> None:
+        """Keep what stands around the only text of this chunk.
+
+        With two texts the remembered one may be the idle one; such chunks are always decoded.
+        """
+        first = _TEXT.search(data)
+        if first is None or _TEXT.search(data, first.end()) is not None:
+            return
+        self._before, self._after = data[: first.start(1)], data[first.end(1) :]
+        self._around = len(self._before) + len(self._after)
+        self._same = chunk
+
+
+def decode(data: bytes) -> Chunk:
+    """Decode the JSON of one chunk. Raises ChunkError."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ChunkError(f"broken JSON ({error}): {_start(data)}") from None
+    if not isinstance(value, dict):
+        raise ChunkError(f"not a JSON object: {_start(data)}")
+    if value.get("error") is not None or value.get("object") == "error":
+        return Chunk(False, False, False, None, _error_text(value))
+    choices = value.get("choices")
+    if not isinstance(choices, list | None):
+        raise ChunkError(f"'choices' is not a list: {_start(data)}")
+    token = visible = finished = False
+    for choice in choices or ():
+        if not isinstance(choice, dict):
+            raise ChunkError(f"a choice is not an object: {_start(data)}")
+        shown, hidden = _texts(choice)
+        visible |= shown
+        token |= shown or hidden
+        finished |= choice.get("finish_reason") is not None
+    return Chunk(token, visible, finished, _usage(value.get("usage"), data), None)
+
+
+def _texts(choice: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether a choice carries visible text, and whether it carries reasoning."""
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return bool(choice.get("text")), False
+    shown = any(delta.get(key) for key in _VISIBLE)
+    calls = [call.get("function") for call in _objects(delta.get("tool_calls"))]
+    calls.append(delta.get("function_call"))
+    shown = shown or any(bool(call.get("arguments")) for call in _objects(calls))
+    return shown, any(delta.get(key) for key in _HIDDEN)
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _usage(value: object, data: bytes) -> Usage | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ChunkError(f"'usage' is not an object: {_start(data)}")
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    counts = (value.get("prompt_tokens"), cached, value.get("completion_tokens"))
+    for count in counts:
+        if count is not None and (type(count) is not int or count < 0):
+            raise ChunkError(f"'usage' holds {count!r} for a count: {_start(data)}")
+    return Usage(*counts)
+
+
+def _error_text(value: dict[str, Any]) -> str:
+    error = value.get("error")
+    if error is None:
+        error = value
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else orjson.dumps(error).decode()
+
+
+def _start(data: bytes) -> str:
+    return data[:120].decode("utf-8", "replace")

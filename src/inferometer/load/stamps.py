@@ -1,0 +1,106 @@
+"""When bytes arrived: the kernel's own stamp of a read, on the monotonic clock.
+
+Linux stamps every segment on arrival (SO_TIMESTAMPNS) on the wall clock, and a read carries the
+stamp of its newest segment. So a reader that comes late does not make the data late. Where the
+kernel gives no stamp the time of the read stands in, and the exchange says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+NS = 1_000_000_000
+SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; the socket module has no name for it
+ANCILLARY_BYTES = socket.CMSG_SPACE(16)
+RESAMPLE_NS = 100_000_000
+PAIRED_READINGS = 5
+
+_TIMESPEC = struct.Struct("@ll")
+
+AncillaryData = Iterable[tuple[int, int, bytes]]
+
+
+class Arrival(NamedTuple):
+    """When a read's newest byte arrived; `kernel` is False where the time of the read stands in."""
+
+    at_ns: int
+    kernel: bool
+
+
+def enable_kernel_stamps(sock: socket.socket) -> None:
+    """Ask for arrival stamps on this socket. Where there are none, its reads come without."""
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+
+
+class WallOffset:
+    """Wall clock minus monotonic clock, sampled anew every 100 ms while it is used.
+
+    Each sample is the best of several paired readings: the wall clock is read between two readings
+    of the monotonic clock, and the closest pair wins. Its error is at most half that distance.
+    """
+
+    def __init__(
+        self, monotonic_ns: Callable[[], int], wall_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._monotonic_ns = monotonic_ns
+        self._wall_ns = wall_ns
+        self._offset_ns = 0
+        self._due_ns: int | None = None
+
+    def at(self, now_ns: int) -> int:
+        """The offset, no older than 100 ms at `now_ns`."""
+        if self._due_ns is None or now_ns >= self._due_ns:
+            self.resample()
+        return self._offset_ns
+
+    def resample(self) -> int:
+        """Sample now, because it is due or because the wall clock may have been set."""
+        closest = -1
+        before = self._monotonic_ns()
+        for _ in range(PAIRED_READINGS):
+            wall = self._wall_ns()
+            after = self._monotonic_ns()
+            if closest < 0 or after - before < closest:
+                closest = after - before
+                self._offset_ns = wall - (before + after) // 2
+            before = after
+        self._due_ns = before + RESAMPLE_NS
+        return self._offset_ns
+
+
+class ArrivalStamps:
+    """Turns the ancillary data of reads into monotonic stamps. One serves all sockets."""
+
+    def __init__(self, offset: WallOffset) -> None:
+        self._offset = offset
+
+    def arrival(self, ancillary: AncillaryData, floor_ns: int, read_ns: int) -> Arrival:
+        """Stamp of one read, never before `floor_ns` (the previous stamp) nor after `read_ns`.
+
+        A stamp outside these bounds means that the wall clock was set since the last sample, or an
+        error of the offset's size; it is converted once more with a fresh one, then clipped.
+        """
+        wall = _kernel_stamp_ns(ancillary)
+        if wall is None:
+            return Arrival(read_ns, kernel=False)
+        at = wall - self._offset.at(read_ns)
+        if not floor_ns <= at <= read_ns:
+            at = min(max(wall - self._offset.resample(), floor_ns), read_ns)
+        return Arrival(at, kernel=True)
+
+
+def _kernel_stamp_ns(ancillary: AncillaryData) -> int | None:
+    """The wall-clock stamp, or None; Linux gives it the type of the option that asked for it."""
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
+            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+            return int(seconds) * NS + int(nanoseconds)
+    return None

@@ -1,0 +1,112 @@
+"""An engine's Prometheus metrics: whole-run totals, and a few gauges as a time series.
+
+Knows vLLM's family names, which the built-in engine shares. Runs in a thread of the composing
+process, never in the one that carries the load. A family that is absent stays None.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from inferometer.core import EngineTotals, Sample
+
+TIMEOUT_S = 2.0
+GAUGES = (
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:kv_cache_usage_perc",
+    "vllm:prefix_cache_queries_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:num_preemptions_total",
+)
+REQUESTS = "vllm:request_success_total"
+PROMPT_TOKENS = "vllm:prompt_tokens_total"
+GENERATION_TOKENS = "vllm:generation_tokens_total"
+LATENESS_P99 = "inferometer_simulated_lateness_p99_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One page: every sample's value summed over its labels, by sample name."""
+
+    at_ns: int
+    values: Mapping[str, float]
+
+
+def parse(text: str, at_ns: int) -> Scrape:
+    """Sum each sample name over its label sets. Raises ValueError for a page that is none."""
+    values: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            values[sample.name] = values.get(sample.name, 0.0) + sample.value
+    return Scrape(at_ns, values)
+
+
+def scrape(base_url: str) -> Scrape | None:
+    """Read `/metrics`; None where there is none, or it is no metrics page."""
+    try:
+        with urllib.request.urlopen(f"{base_url}/metrics", timeout=TIMEOUT_S) as answer:
+            text = answer.read().decode("utf-8")
+        return parse(text, time.monotonic_ns())
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+
+
+def totals(before: Scrape | None, after: Scrape | None) -> EngineTotals | None:
+    """Differences of the counters between two idle moments; None without both pages."""
+    if before is None or after is None:
+        return None
+
+    def difference(name: str) -> float | None:
+        last = after.values.get(name)
+        return None if last is None else last - before.values.get(name, 0.0)
+
+    late_s = after.values.get(LATENESS_P99)
+    return EngineTotals(
+        requests=difference(REQUESTS),
+        prompt_tokens=difference(PROMPT_TOKENS),
+        generation_tokens=difference(GENERATION_TOKENS),
+        lateness_p99_ms=None if late_s is None else late_s * 1e3,
+    )
+
+
+class Watcher:
+    """Scrapes in a thread, at `interval_s`, until stopped; `samples` holds the series."""
+
+    def __init__(
+        self, base_url: str, interval_s: float, read: Callable[[str], Scrape | None] = scrape
+    ) -> None:
+        self.samples: list[Sample] = []
+        self._base_url = base_url
+        self._interval_s = interval_s
+        self._read = read
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for the scrape that is under way."""
+        self._stop.set()
+        self._thread.join(timeout=2 * TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            page = self._read(self._base_url)
+            if page is None:
+                continue
+            self.samples += [
+                Sample(page.at_ns, name, "", page.values[name])
+                for name in GAUGES
+                if name in page.values
+            ]

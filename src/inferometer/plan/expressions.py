@@ -1,0 +1,240 @@
+"""The closed language of recipe conditions and values: no code, no I/O, bounded in every way.
+
+Numbers, texts, true and false, the names of a point, + - * / // %, comparisons, and/or/not,
+`a if c else b`, and the functions below. Nothing converts: text is not compared with a number and a
+number is not a condition, so that a typo is an error and never a silently false condition. Every
+fault, whatever the source, is an InputError without a place; the caller knows the place.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from inferometer.errors import InputError, nearest
+from inferometer.plan.derivations import next_pow2, sequence_cap
+
+Value = bool | int | float | str
+Names = Mapping[str, Value | None]
+"""What an expression may name. None: known, and without a value at this point."""
+
+MAX_LENGTH = 500
+MAX_DEPTH = 20
+MAX_INT = 2**63
+
+
+def evaluate(source: str, names: Names) -> Value:
+    """The value of an expression. `and`, `or` and `if` do not look at the side not taken."""
+    check(source, names)
+    return _value(_parse(source).body, names)
+
+
+def check(source: str, known: Collection[str]) -> None:
+    """Refuse what is not of the language, and names that are neither known nor functions."""
+    for node in ast.walk(_parse(source)):
+        if isinstance(node, ast.Name) and node.id not in known and node.id not in FUNCTIONS:
+            raise InputError(f"unknown name {node.id!r}{nearest(node.id, known)}")
+
+
+@lru_cache(maxsize=4096)
+def _parse(source: str) -> ast.Expression:
+    if len(source) > MAX_LENGTH:
+        raise InputError(f"an expression has at most {MAX_LENGTH} characters, got {len(source)}")
+    try:
+        # Python warns of some texts that it reads (`1if x else 2`); the language has none of them.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tree = ast.parse(source.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"not an expression: {source!r}") from error
+    _admit(tree.body, 1)
+    return tree
+
+
+def _admit(node: ast.AST, depth: int) -> None:
+    """Refuse every construct but those of the language."""
+    if depth > MAX_DEPTH:
+        raise InputError(f"an expression nests at most {MAX_DEPTH} deep")
+    if type(node) not in _EVALUATE:
+        _refuse(node)
+    if isinstance(node, ast.Constant):
+        _bounded(node.value)
+    if isinstance(node, ast.Call):
+        _admit_call(node)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.operator | ast.unaryop | ast.cmpop):
+            if type(child) not in _OPERATORS:
+                _refuse(child)
+        elif not isinstance(child, ast.expr_context | ast.boolop):
+            _admit(child, depth + 1)
+
+
+def _admit_call(node: ast.Call) -> None:
+    if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
+        name = getattr(node.func, "id", "that")
+        hint = nearest(name, FUNCTIONS) or f"; known: {', '.join(sorted(FUNCTIONS))}"
+        raise InputError(f"no function {name!r}{hint}")
+    if node.keywords:
+        raise InputError(f"{node.func.id} takes no named arguments")
+
+
+def _refuse(node: ast.AST) -> NoReturn:
+    raise InputError(f"not part of the expression language: {type(node).__name__.lower()}")
+
+
+def _value(node: ast.AST, names: Names) -> Value:
+    return _bounded(_EVALUATE[type(node)](node, names))
+
+
+def _bounded(value: object) -> Value:
+    match value:
+        case bool() | str():
+            return value
+        case int() if abs(value) <= MAX_INT:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case int() | float():
+            raise InputError("a number is too large (integers reach 2**63)")
+        case _:
+            raise InputError(f"not part of the expression language: {value!r}")
+
+
+def _name(node: ast.Name, names: Names) -> Value:
+    if node.id not in names:
+        raise InputError(f"{node.id!r} is a function: give it arguments")
+    value = names[node.id]
+    if value is None:
+        raise InputError(f"{node.id!r} has no value at this point")
+    return value
+
+
+def _arithmetic(node: ast.BinOp, names: Names) -> Value:
+    left, right = _number(node.left, names), _number(node.right, names)
+    try:
+        return _as_value(_OPERATORS[type(node.op)](left, right))
+    except ZeroDivisionError as error:
+        raise InputError("division by zero") from error
+    except OverflowError as error:
+        raise InputError("a number is too large") from error
+
+
+def _unary(node: ast.UnaryOp, names: Names) -> Value:
+    if isinstance(node.op, ast.Not):
+        return not _condition(node.operand, names)
+    return _as_value(_OPERATORS[type(node.op)](_number(node.operand, names)))
+
+
+def _logic(node: ast.BoolOp, names: Names) -> Value:
+    stop = isinstance(node.op, ast.Or)
+    for operand in node.values:
+        if _condition(operand, names) is stop:
+            return stop
+    return not stop
+
+
+def _comparison(node: ast.Compare, names: Names) -> Value:
+    left = _value(node.left, names)
+    for op, operand in zip(node.ops, node.comparators, strict=True):
+        right = _value(operand, names)
+        ordered = not isinstance(op, ast.Eq | ast.NotEq)
+        if _kind(left) != _kind(right) or (ordered and _kind(left) != "a number"):
+            raise InputError(f"cannot compare {left!r} with {right!r}")
+        if not _OPERATORS[type(op)](left, right):
+            return False
+        left = right
+    return True
+
+
+def _choice(node: ast.IfExp, names: Names) -> Value:
+    return _value(node.body if _condition(node.test, names) else node.orelse, names)
+
+
+def _call(node: ast.Call, names: Names) -> Value:
+    assert isinstance(node.func, ast.Name)
+    function, least, most = FUNCTIONS[node.func.id]
+    if not least <= len(node.args) <= most:
+        raise InputError(f"{node.func.id} does not take {len(node.args)} arguments")
+    numbers = [_number(argument, names) for argument in node.args]
+    try:
+        return _as_value(function(*numbers))
+    except OverflowError as error:
+        raise InputError("a number is too large") from error
+
+
+def _number(node: ast.AST, names: Names) -> int | float:
+    value = _value(node, names)
+    if isinstance(value, bool | str):
+        raise InputError(f"expected a number, got {value!r}")
+    return value
+
+
+def _condition(node: ast.AST, names: Names) -> bool:
+    value = _value(node, names)
+    if not isinstance(value, bool):
+        raise InputError(f"expected a condition, got {value!r}")
+    return value
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, bool):
+        return "a condition"
+    return "text" if isinstance(value, str) else "a number"
+
+
+def _as_value(value: Any) -> Value:
+    """The result of an operator or function, which the type system cannot see."""
+    return _bounded(value)
+
+
+def _clamp(value: float, low: float, high: float) -> float:
+    if low > high:
+        raise InputError(f"clamp needs low <= high, got {low} and {high}")
+    return min(max(value, low), high)
+
+
+FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
+    "min": (lambda *numbers: min(numbers), 1, 16),
+    "max": (lambda *numbers: max(numbers), 1, 16),
+    "ceil": (math.ceil, 1, 1),
+    "floor": (math.floor, 1, 1),
+    "round": (round, 1, 1),
+    "clamp": (_clamp, 3, 3),
+    "next_pow2": (next_pow2, 1, 1),
+    "sequence_cap": (sequence_cap, 2, 2),
+}
+"""Name to function and the fewest and most arguments. `round` takes a half to the even side."""
+
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+_EVALUATE: Mapping[type[ast.AST], Callable[[Any, Names], Any]] = {
+    ast.Constant: lambda node, _names: node.value,
+    ast.Name: _name,
+    ast.BinOp: _arithmetic,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _logic,
+    ast.Compare: _comparison,
+    ast.IfExp: _choice,
+    ast.Call: _call,
+}

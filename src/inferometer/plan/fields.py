@@ -1,0 +1,172 @@
+"""Strict field types for what people write, and their faults in plain words.
+
+Every model is frozen, refuses unknown fields, and never converts: "8" is no number, 1 is no bool.
+`validate` turns a model's findings into Problems with file, line, dotted key, what was expected
+and, for a name that does not exist, the nearest that does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from inferometer.errors import Problem, nearest
+from inferometer.plan.source import DataPath, Document
+
+M = TypeVar("M", bound="Strict")
+T = TypeVar("T")
+
+
+class Fault(NamedTuple):
+    """A broken rule between fields: where, below the model that states the rule, and what."""
+
+    path: DataPath
+    message: str
+
+
+class Strict(BaseModel):
+    """Frozen, exact, closed. Field names are kebab-case in files (`dp-attn` for `dp_attn`)."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=lambda name: name.replace("_", "-"),
+        # `model` and `model-prefix` are the field's own words.
+        protected_namespaces=(),
+    )
+
+    def faults(self) -> Iterator[Fault]:
+        """Rules between fields; asked only where every field by itself is right."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _no_faults(self) -> Self:
+        if found := tuple(self.faults()):
+            raise PydanticCustomError("faults", "rules between fields", {"faults": found})
+        return self
+
+
+def expect(what: str, holds: Callable[[Any], bool]) -> BeforeValidator:
+    """Refuse what does not hold, saying `expected WHAT, got ...`."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise PydanticCustomError("expected", "{what}", {"what": what})
+        return value
+
+    return BeforeValidator(check)
+
+
+def one_of(*names: str) -> BeforeValidator:
+    """Refuse a text that is none of `names`, saying which there are and which is nearest."""
+
+    def check(value: Any) -> Any:
+        if value not in names or not isinstance(value, str):
+            hint = nearest(value, names) if isinstance(value, str) else ""
+            what = f"one of {', '.join(names)}"
+            raise PydanticCustomError("expected", "{what}", {"what": what, "hint": hint})
+        return value
+
+    return BeforeValidator(check)
+
+
+def is_number(value: Any) -> bool:
+    """A finite number that is no bool."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+Text = Annotated[str, expect("text", lambda v: isinstance(v, str) and bool(v.strip()))]
+Flag = Annotated[bool, expect("true or false", lambda v: isinstance(v, bool))]
+PositiveInt = Annotated[int, expect("a positive integer", lambda v: type(v) is int and v > 0)]
+Count = Annotated[int, expect("an integer of 0 or more", lambda v: type(v) is int and v >= 0)]
+Share = Annotated[
+    float, expect("a number above 0, at most 1", lambda v: is_number(v) and 0 < v <= 1)
+]
+# A list in a file becomes a tuple: the one conversion, since models are frozen.
+Items = Annotated[tuple[T, ...], Field(strict=False)]
+# Not min_length: that counts sound items, and so would report a faulty list twice.
+SomeItems = Annotated[Items[T], expect("at least one item", lambda v: v != [])]
+
+
+def validate(model: type[M], document: Document, path: DataPath) -> tuple[M | None, list[Problem]]:
+    """The value at `path` as a model, or a Problem for every fault found in it."""
+    data = document.data
+    for part in path:
+        data = data[part]
+    checked, faults = fit(model, data)
+    return checked, [document.problem((*path, *f.path), f.message) for f in faults]
+
+
+def fit(model: type[M], data: object) -> tuple[M | None, list[Fault]]:
+    """The data as a model, or every fault found in it, in plain words."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        return None, [fault for detail in details for fault in _plain(model, detail)]
+
+
+def _plain(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Fault]:
+    """One finding in plain words; a rule between fields may hold several faults."""
+    where, context = detail["loc"], detail.get("ctx", {})
+    got = describe(detail["input"])
+    match detail["type"]:
+        case "faults":
+            yield from (Fault((*where, *path), message) for path, message in context["faults"])
+        case "expected":
+            hint = context.get("hint", "")
+            yield Fault(where, f"expected {context['what']}, got {got}{hint}")
+        case "missing":
+            yield Fault(where, "is required and missing")
+        case "extra_forbidden":
+            known = _names(_model_at(model, where[:-1]))
+            hint = nearest(str(where[-1]), known) or f"; known: {', '.join(known)}"
+            yield Fault(where, f"unknown field {str(where[-1])!r}{hint}")
+        case "model_type" | "dict_type":
+            yield Fault(where, f"expected a mapping, got {got}")
+        case "tuple_type" | "list_type":
+            yield Fault(where, f"expected a list, got {got}")
+        case _:
+            yield Fault(where, f"{detail['msg']}, got {got}")
+
+
+def describe(value: object) -> str:
+    """A value as a person wrote it, short."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {value[:60]!r}"
+        case Mapping():
+            return "a mapping"
+        case list():
+            return "a list" if value else "an empty list"
+        case _:
+            return str(value)
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], where: DataPath) -> type[BaseModel]:
+    """The model that reads the mapping at `where` below `model`."""
+    for part in where:
+        found = [f for name, f in model.model_fields.items() if (f.alias or name) == part]
+        if found:
+            model = _inner(found[0].annotation) or model
+    return model
+
+
+def _inner(annotation: Any) -> type[BaseModel] | None:
+    """The first model inside an annotation such as `dict[str, M]` or `tuple[M, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for part in get_args(annotation) if (m := _inner(part))), None)

@@ -1,0 +1,164 @@
+"""One recipe layer: a YAML list of rules, each with a condition and the values that it sets.
+
+Reads and checks a layer without any point: form, known sections and settings, and every expression.
+A later rule overrides an earlier one by key; null drops a flag, a variable, a file or the router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from inferometer.core import ClientSettings, WorkloadSettings
+from inferometer.errors import InputError, Problem, nearest
+from inferometer.plan.expressions import check
+from inferometer.plan.fields import Items, Strict, Text, expect, validate
+from inferometer.plan.names import POINT_NAMES
+from inferometer.plan.source import DataPath, Document, Read, read_document
+from inferometer.plan.templates import check_template
+
+Scalar = Annotated[
+    Any, expect("a single value", lambda v: v is None or isinstance(v, bool | int | float | str))
+]
+EnvValue = Annotated[
+    Any,
+    expect(
+        "text, a number or null (write true and false in quotes)",
+        lambda v: v is None or (isinstance(v, int | float | str) and not isinstance(v, bool)),
+    ),
+]
+
+Target = tuple[str, ...]
+"""What a rule sets: ("image",), ("argv", "--tp"), ("client", "grace_s")."""
+
+
+class _Router(Strict):
+    name: Text
+    version: Text
+    argv: Items[Text] = ()
+
+
+class _Rule(Strict):
+    when: Text | None = None
+    image: Text | None = None
+    command: Items[Text] | None = None
+    argv: dict[str, Scalar] = Field(default_factory=dict)
+    env: dict[str, EnvValue] = Field(default_factory=dict)
+    files: dict[str, Text | None] = Field(default_factory=dict)
+    router: _Router | None = None
+    client: dict[str, Scalar] = Field(default_factory=dict)
+    workload: dict[str, Scalar] = Field(default_factory=dict)
+
+
+_WHOLE = ("image", "command", "router")
+_SETTINGS = {
+    "client": [field.name for field in fields(ClientSettings)],
+    "workload": [field.name for field in fields(WorkloadSettings)],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of a rule, unevaluated: a scalar, a list of texts, or a router's mapping."""
+
+    target: Target
+    value: Any
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Settings that hold where `when` does; always, without one."""
+
+    when: str | None
+    line: int
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The rules of one file, in order."""
+
+    file: str
+    rules: tuple[Rule, ...]
+
+
+def read_layer(path: str, read: Read) -> Layer:
+    """Read and check one layer file. InputError holds every problem found in it."""
+    document = read_document(path, read, "list")
+    problems = list(document.problems)
+    for index in range(len(document.data)):
+        problems += _rule_problems(document, index)
+    if problems:
+        raise InputError(*problems)
+    return Layer(path, tuple(_rule(document, index) for index in range(len(document.data))))
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text inside a setting's value: the templates."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for part in value.values():
+                yield from texts(part)
+        case list():
+            for part in value:
+                yield from texts(part)
+
+
+def _rule(document: Document, index: int) -> Rule:
+    data = document.data[index]
+    settings = tuple(
+        Setting(target, value, document.line((index, *target))) for target, value in _targets(data)
+    )
+    when = data.get("when")
+    return Rule(when, document.line((index, "when")), settings)
+
+
+def _targets(data: dict[str, Any]) -> Iterator[tuple[Target, Any]]:
+    for section, content in data.items():
+        if section in _WHOLE:
+            yield (section,), content
+        elif section != "when":
+            for key, value in content.items():
+                yield (section, key), value
+
+
+def _rule_problems(document: Document, index: int) -> Iterator[Problem]:
+    rule, problems = validate(_Rule, document, (index,))
+    yield from problems
+    if rule is None:
+        return
+    if rule.when is not None:
+        yield from _language_problems(document, (index, "when"), check, rule.when)
+    for target, value in _targets(document.data[index]):
+        path: DataPath = (index, *target)
+        yield from _target_problems(document, path, target)
+        for text in texts(value):
+            yield from _language_problems(document, path, check_template, text)
+
+
+def _language_problems(
+    document: Document,
+    path: DataPath,
+    checker: Callable[[str, Collection[str]], None],
+    source: str,
+) -> Iterator[Problem]:
+    try:
+        checker(source, POINT_NAMES)
+    except InputError as error:
+        yield from (document.problem(path, problem.message) for problem in error.problems)
+
+
+def _target_problems(document: Document, path: DataPath, target: Target) -> Iterator[Problem]:
+    section, key = target[0], target[-1]
+    if section in _SETTINGS and key not in _SETTINGS[section]:
+        known = _SETTINGS[section]
+        hint = nearest(key, known) or f"; known: {', '.join(known)}"
+        yield document.problem(path, f"unknown {section} setting {key!r}{hint}")
+    if section == "argv" and not key.startswith("-"):
+        yield document.problem(path, f"expected a flag such as --{key}, got {key!r}")

@@ -1,0 +1,109 @@
+"""Client and workload settings of a resolved plan: types, ranges, and rules between them.
+
+The values come from recipe rules; who set a wrong one is the caller's knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import ConfigDict
+
+from inferometer.core import ClientSettings, WorkloadSettings
+from inferometer.plan.fields import (
+    Count,
+    Fault,
+    Flag,
+    PositiveInt,
+    Share,
+    Strict,
+    Text,
+    expect,
+    fit,
+    is_number,
+    one_of,
+)
+
+Seconds = Annotated[float, expect("a number of seconds above 0", lambda v: is_number(v) and v > 0)]
+Duration = Annotated[
+    float, expect("a number of seconds, 0 or more", lambda v: is_number(v) and v >= 0)
+]
+Position = Annotated[float, expect("a number from 0 to 1", lambda v: is_number(v) and 0 <= v <= 1)]
+
+
+class _Settings(Strict):
+    # Settings are named as the fields of the plan are.
+    model_config = ConfigDict(alias_generator=None)
+
+
+class Client(_Settings):
+    """Mirrors `core.ClientSettings`."""
+
+    endpoint: Annotated[Literal["chat", "completions"], one_of("chat", "completions")]
+    connect_timeout_s: Seconds
+    first_byte_timeout_s: Seconds
+    between_bytes_timeout_s: Seconds
+    total_timeout_s: Seconds
+    usage_every_chunk: Flag
+    ignore_eos: Flag
+    temperature: Annotated[
+        float, expect("a number of 0 or more", lambda v: is_number(v) and v >= 0)
+    ]
+    affinity_header: Text | None
+    stop_failed_share: Share
+    grace_s: Duration
+
+
+class Workload(_Settings):
+    """Mirrors `core.WorkloadSettings`."""
+
+    kind: Annotated[Literal["fixed", "agentic"], one_of("fixed", "agentic")]
+    duration_s: Seconds | None
+    requests: PositiveInt | None
+    seed: Count
+    isl: PositiveInt | None
+    osl: PositiveInt | None
+    length_ratio: Share
+    sessions: Text | None
+    sessions_digest: Text | None
+    replay_rules: Text
+    warmup_requests_per_lane: Count
+    warmup_grace_s: Duration
+    start_min_share: Position
+    start_max_share: Position
+    tree_idle_cap_s: Duration
+    system_idle_cap_s: Duration
+
+    def faults(self) -> Iterator[Fault]:
+        if (self.duration_s is None) == (self.requests is None):
+            yield Fault(("duration_s",), "set one of duration_s and requests, null the other")
+        if self.start_min_share > self.start_max_share:
+            yield Fault(("start_min_share",), f"is above start_max_share, {self.start_max_share}")
+        if self.kind == "fixed" and (self.isl is None or self.osl is None):
+            yield Fault(("isl",), "a fixed workload needs isl and osl")
+        if self.kind == "agentic" and self.sessions is None:
+            yield Fault(("sessions",), "agentic replay needs sessions: a path or synthetic:NAME")
+        if self.kind == "agentic" and self.duration_s is None:
+            yield Fault(("duration_s",), "agentic replay runs for a duration")
+
+
+class Checked(NamedTuple):
+    """The settings, or the faults that keep them from being any."""
+
+    client: ClientSettings | None
+    workload: WorkloadSettings | None
+    faults: list[Fault]
+
+
+def check_settings(client: Mapping[str, Any], workload: Mapping[str, Any]) -> Checked:
+    """Values by field name. Fault paths are ("client" or "workload", field)."""
+    sent, client_faults = fit(Client, client)
+    work, workload_faults = fit(Workload, workload)
+    faults = [Fault(("client", *path), message) for path, message in client_faults]
+    faults += [Fault(("workload", *path), message) for path, message in workload_faults]
+    return Checked(
+        ClientSettings(**sent.model_dump()) if sent else None,
+        WorkloadSettings(**work.model_dump()) if work else None,
+        faults,
+    )

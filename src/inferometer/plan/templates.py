@@ -1,0 +1,56 @@
+"""Text with `{expression}` parts. `{{` and `}}` stand for braces; site placeholders stay.
+
+A site placeholder is known only where the engine is started (its port, where the weights lie), so
+`{port}` passes through, to be filled by replacing exactly that text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from inferometer.errors import InputError
+from inferometer.plan.expressions import Names, Value, check, evaluate
+
+SITE_PLACEHOLDERS = frozenset({"port", "host", "model_path"})
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|([{}])")
+
+
+def render(template: str, names: Names) -> Value:
+    """The template with its expressions evaluated. One that is a single `{expression}` and nothing
+    else keeps the type of its value; otherwise the result is text. InputError on any fault.
+    """
+    whole = _PART.fullmatch(template)
+    if whole and whole[1] is not None and whole[1].strip() not in SITE_PLACEHOLDERS:
+        return evaluate(whole[1], names)
+    return _PART.sub(lambda part: _rendered(part, names), template)
+
+
+def expressions(template: str) -> Iterator[str]:
+    """The sources of the expressions in a template."""
+    for part in _PART.finditer(template):
+        if part[2]:
+            raise InputError(f"a single {part[2]} in {template!r}; write it twice for a brace")
+        if part[1] is not None and part[1].strip() not in SITE_PLACEHOLDERS:
+            yield part[1]
+
+
+def check_template(template: str, known: Collection[str]) -> None:
+    """Refuse a template with a fault that shows without a point."""
+    for source in expressions(template):
+        check(source, known)
+
+
+def as_text(value: Value) -> str:
+    """A value inside text: true and false in lower case, numbers in their shortest exact form."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rendered(part: re.Match[str], names: Names) -> str:
+    if part[0] in ("{{", "}}"):
+        return part[0][0]
+    if part[1] is None:
+        raise InputError(f"a single {part[0]}; write it twice for a brace")
+    name = part[1].strip()
+    return f"{{{name}}}" if name in SITE_PLACEHOLDERS else as_text(evaluate(part[1], names))

@@ -1,0 +1,218 @@
+"""The page: a template filled with escaped text, the data as JSON, and the plotting library.
+
+The page's own policy forbids every request and every script but its own, by hash, so that a
+hostile name in a config cannot run even if it got past the escaping.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from string import Template
+
+import orjson
+from plotly.offline import get_plotlyjs
+
+from inferometer.core import Result
+from inferometer.report.charts import RATE_AXES, Panel, chart_data, panels
+from inferometer.report.details import detail_data
+from inferometer.report.fields import INTERACTIVITIES, LATENCIES, PERCENTILES, RATES, field
+from inferometer.report.legend import legends
+from inferometer.report.table import options, table
+from inferometer.report.view import RunView
+
+_LEVELS = ("valid", "degraded", "invalid")
+_ICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' "
+    "rx='3' fill='#0b5cad'/><path d='M3 3.5C8 4 12 7 12.5 13' stroke='#fff' stroke-width='2' "
+    "fill='none' stroke-linecap='round'/></svg>"
+)
+_PROVENANCE = {
+    "measured": "A real engine answered every request on the hardware named.",
+    "simulated": "The built-in engine model answered every request: these are predictions, and "
+    "no GPU was measured.",
+}
+_MIXED = (
+    "{measured} points come from a real engine; the other {simulated} are predictions of the "
+    "built-in engine model. No line joins the two."
+)
+_VIRTUAL = "Time jumped from event to event in {part}: no time passed, and no client was late."
+
+
+def render(view: RunView) -> str:
+    """The whole page as HTML: one file, no request to anywhere."""
+    drawn = panels(view)
+    scripts = [get_plotlyjs(), _asset("charts.js"), _asset("table.js")]
+    points = [point.result.point for point in view.points]
+    by_order = sorted(points, key=lambda point: point.scenario.label)
+    return Template(_asset("page.html")).substitute(
+        policy=_policy(scripts),
+        title=escape(view.title),
+        icon="data:image/svg+xml;base64," + base64.b64encode(_ICON.encode()).decode(),
+        style=_asset("page.css"),
+        run_id=escape(view.run_id),
+        badges=_badges(view),
+        tally=_tally(view),
+        facts=_facts(view),
+        unfinished=_unfinished(view.unfinished),
+        controls=_controls(drawn),
+        legends=legends(drawn),
+        scenarios=options([point.scenario.label for point in by_order]),
+        hardware=options(sorted(point.hardware for point in points)),
+        verdicts=options(_LEVELS),
+        shown=f"{len(points):,} of {len(points):,} points",
+        table=table(view),
+        definitions=_definitions(),
+        inferometer=escape(view.inferometer),
+        chart_data=embedded(chart_data(view, drawn)),
+        detail_data=embedded(detail_data(view)),
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+    )
+
+
+def embedded(value: object) -> str:
+    """JSON that no HTML parser can read as markup, whatever the strings in it."""
+    text = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("inferometer.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _badges(view: RunView) -> str:
+    """What kind of numbers these are, from the points themselves and not only the run's word."""
+    seen = Counter(point.result.provenance for point in view.points)
+    kinds = sorted({*seen, view.provenance})
+    sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format_map(seen)
+    badges = [f"<b class='badge {kind}'>{kind.upper()}</b>" for kind in kinds]
+    virtual = sum(point.result.clock == "virtual" for point in view.points)
+    if virtual:
+        every = virtual == len(view.points)
+        part = "every point" if every else f"{virtual:,} of {len(view.points):,} points"
+        badges.append("<b class='badge virtual'>VIRTUAL TIME</b>")
+        sentence += " " + _VIRTUAL.format(part=part)
+    return f"{' '.join(badges)} <span>{escape(sentence)}</span>"
+
+
+def _tally(view: RunView) -> str:
+    counts = Counter(str(point.result.verdict.level) for point in view.points)
+    counts["unfinished"] = len(view.unfinished)
+    return "".join(
+        f"<li class='{name}{'' if counts[name] else ' none'}'><b>{counts[name]:,}</b> {name}</li>"
+        for name in (*_LEVELS, "unfinished")
+    )
+
+
+def _facts(view: RunView) -> str:
+    results = [point.result for point in view.points]
+    versions = sorted({str(result.measurement_version) for result in results})
+    concs = sorted({result.point.conc for result in results})
+    span = f"{concs[0]:,} to {concs[-1]:,}" if concs else "no point"
+    run = {
+        "Started": view.started_at,
+        "Models": _distinct(f"{r.point.model} ({r.point.precision})" for r in results),
+        "Engines": _distinct(_engine(result) for result in results),
+        "Hardware": _distinct(result.point.hardware for result in results),
+        "Scenarios": _distinct(result.point.scenario.label for result in results),
+        "Concurrency": span,
+        "Inferometer": f"{view.inferometer}, measurement version {', '.join(versions) or '–'}",
+    }
+    return _facts_list("What was run", run) + _facts_list("Machine", dict(view.machine))
+
+
+def _engine(result: Result) -> str:
+    return f"{result.point.framework} ({result.point.image.rsplit('/', 1)[-1]})"
+
+
+def _facts_list(heading: str, facts: dict[str, str]) -> str:
+    pairs = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in facts.items()
+    )
+    return f"<section><h2>{heading}</h2><dl>{pairs}</dl></section>" if facts else ""
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return ", ".join(sorted(set(values))) or "–"
+
+
+def _unfinished(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    listed = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
+    noun = "point has" if len(names) == 1 else "points have"
+    return (
+        f"<section class='warning'><h2>{len(names):,} {noun} no result</h2>"
+        f"<ul class='names'>{listed}</ul></section>"
+    )
+
+
+def _controls(drawn: Sequence[Panel]) -> str:
+    rates = [(name, field(name).label.removesuffix(" throughput per GPU")) for name in RATE_AXES]
+    return "".join(
+        (
+            _choice("Scenario", "panel", [(str(i), p.label) for i, p in enumerate(drawn)]),
+            _choice("Throughput per GPU", "rate", rates),
+            _choice("Percentile", "percentile", [(name, name) for name in PERCENTILES]),
+            _choice(
+                "Interactivity",
+                "basis",
+                [("intvty", "while streaming"), ("e2e_intvty", "end to end")],
+            ),
+        )
+    )
+
+
+def _choice(legend: str, name: str, values: Sequence[tuple[str, str]]) -> str:
+    buttons = "".join(
+        f"<label><input type='radio' name='{name}' value='{escape(value)}'"
+        f"{' checked' if position == 0 else ''}><span>{escape(text)}</span></label>"
+        for position, (value, text) in enumerate(values)
+    )
+    return f"<fieldset><legend>{legend}</legend><div>{buttons}</div></fieldset>" if values else ""
+
+
+def _definitions() -> str:
+    terms = [
+        (
+            "Throughput per GPU (tok/s/GPU)",
+            "Tokens per second inside the measured window over all GPUs of the deployment, "
+            "whatever their role. " + " ".join(f"{name}: {text}" for name, text in RATES.values()),
+        ),
+        *((f"{name} (tok/s/user)", text) for name, text in INTERACTIVITIES.values()),
+        *((name, text) for name, _, _, text in LATENCIES.values()),
+        (
+            "Percentile",
+            "Linear interpolation between samples; pXX is given from 1 / (1 - XX) samples on, and "
+            "is unknown below that. Unknown is written –, with the reason, and never drawn as 0.",
+        ),
+        (
+            "Verdict",
+            "Degraded: usable with care, a bound was crossed. Invalid: the figures are not those "
+            "of the engine. The reasons carry the value seen and the bound.",
+        ),
+        (
+            "Censored",
+            "A request that was still open when the grace period ended: counted, never a success.",
+        ),
+        ("Digest", "SHA-256 over everything that can move a number: same digest, same experiment."),
+    ]
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in terms
+    )

@@ -1,0 +1,1 @@
+"""The composition: one point, a sweep of points, in real time or in virtual time."""

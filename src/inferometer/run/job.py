@@ -1,0 +1,32 @@
+"""A point with the plan and the digest it is measured under: what a sweep is a list of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer.core import LaunchPlan, Point
+from inferometer.core.result import Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One point, resolved."""
+
+    point: Point
+    plan: LaunchPlan
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a run is to hold. `base_url` is that of an engine that is already up, else None."""
+
+    title: str
+    command: str
+    jobs: tuple[Job, ...]
+    sources: Mapping[str, str]
+    clock: Literal["real", "virtual"]
+    provenance: Provenance
+    base_url: str | None

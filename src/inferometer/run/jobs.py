@@ -1,0 +1,176 @@
+"""From what a person names to the jobs of a sweep: config files, a URL, or a few flags.
+
+Every override from the command line is a rule like any other: it changes the plan, so it changes
+the digest, and the plan says where the value came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from inferometer.core import (
+    AgenticCoding,
+    FixedSeqLen,
+    KvOffload,
+    LaunchPlan,
+    Origin,
+    Parallelism,
+    Point,
+    Scenario,
+)
+from inferometer.errors import InputError
+from inferometer.plan import (
+    Recipes,
+    Selection,
+    digest,
+    expand,
+    load_configs,
+    load_recipes,
+    read_file,
+    recipe_roots,
+    resolve,
+    select,
+)
+from inferometer.run.job import Job
+from inferometer.workload import sessions_digest
+
+COMMAND_LINE = "command line"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Settings given on the command line; None leaves what the recipes say."""
+
+    workload: Mapping[str, Any]
+    client: Mapping[str, Any]
+
+
+NO_OVERRIDES = Overrides({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What config files came to: jobs, the files read by digest, and what a person should know."""
+
+    jobs: tuple[Job, ...]
+    sources: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdHoc:
+    """A sweep given by flags instead of files: one deployment at several concurrencies."""
+
+    config: str
+    image: str
+    model: str
+    precision: str
+    framework: Literal["external", "simulated"]
+    hardware: str
+    gpus: int
+    scenario: Scenario
+    max_model_len: int | None
+
+
+def jobs_of_configs(
+    masters: Sequence[str], runners: str, selection: Selection, overrides: Overrides
+) -> Declared:
+    """Load, expand, select, resolve. Raises InputError with every problem of every file."""
+    configs = load_configs(masters, runners)
+    recipes = load_recipes(read_file, recipe_roots(masters))
+    points = select(expand(configs), selection)
+    jobs = tuple(make_job(point, recipes, overrides) for point in points)
+    _refuse_twins(jobs)
+    warnings = [str(problem) for problem in configs.warnings]
+    warnings += [f"{left.config}: left out: {left.reason}" for left in configs.skipped]
+    files = [*masters, runners, *_layer_files(masters)]
+    sources = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    return Declared(jobs, sources, tuple(warnings))
+
+
+def jobs_of_flags(
+    ad_hoc: AdHoc, concurrencies: Sequence[int], overrides: Overrides
+) -> tuple[Job, ...]:
+    """One job a concurrency."""
+    recipes = load_recipes(read_file, ())
+    return tuple(make_job(_point(ad_hoc, conc), recipes, overrides) for conc in concurrencies)
+
+
+def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
+    """Resolve a point, apply overrides, take the digest of its data, then its own."""
+    plan = _overridden(resolve(point, recipes), overrides)
+    sessions = plan.workload.sessions
+    if plan.workload.kind == "agentic" and sessions is None:
+        raise InputError(
+            f"{point.config}: no sessions to replay; name them in a recipe layer beside the config "
+            "(workload: sessions: PATH) or with --workload PATH"
+        )
+    if sessions is not None:
+        data = replace(plan.workload, sessions_digest=sessions_digest(sessions))
+        plan = replace(plan, workload=data)
+    return Job(point, plan, digest(point, plan))
+
+
+def _overridden(plan: LaunchPlan, overrides: Overrides) -> LaunchPlan:
+    given = {"workload": overrides.workload, "client": overrides.client}
+    for section, values in given.items():
+        present = {name: value for name, value in values.items() if value is not None}
+        if not present:
+            continue
+        # A window has a duration or a count, not both: naming one unsets the other.
+        if "duration_s" in present:
+            present["requests"] = None
+        elif "requests" in present:
+            present["duration_s"] = None
+        settings = replace(getattr(plan, section), **present)
+        origin = Origin(COMMAND_LINE, None, None, None)
+        origins = {f"{section}.{name}": origin for name in present}
+        plan = replace(plan, **{section: settings}, origins={**plan.origins, **origins})
+    return plan
+
+
+def _point(ad_hoc: AdHoc, conc: int) -> Point:
+    limit = ad_hoc.max_model_len
+    return Point(
+        config=ad_hoc.config,
+        image=ad_hoc.image,
+        model=ad_hoc.model,
+        model_prefix=ad_hoc.model.rpartition("/")[2].lower(),
+        precision=ad_hoc.precision,
+        framework=ad_hoc.framework,
+        runner="local",
+        hardware=ad_hoc.hardware,
+        scenario=ad_hoc.scenario,
+        parallelism=Parallelism(ad_hoc.gpus, 1, 1, 1, 1, dp_attn=False),
+        spec_decoding="none",
+        kv_offload=KvOffload("none", None, None, 0),
+        conc=conc,
+        max_model_len=limit,
+        repeat=0,
+    )
+
+
+def scenario_of(workload: str | None, isl: int, osl: int) -> Scenario:
+    """Agentic where sessions are named, else fixed lengths."""
+    return FixedSeqLen(isl, osl) if workload is None else AgenticCoding()
+
+
+def _layer_files(masters: Sequence[str]) -> list[str]:
+    roots = [Path(root) for root in recipe_roots(masters)]
+    return [str(file) for root in roots for file in sorted(root.rglob("*.yaml"))]
+
+
+def _refuse_twins(jobs: Sequence[Job]) -> None:
+    """Two points of one name would share a directory."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        if job.point.id in seen:
+            raise InputError(
+                f"{job.point.config}: two of its points are both called {job.point.id}; "
+                "remove the repeated entry of its search space"
+            )
+        seen[job.point.id] = job

@@ -1,0 +1,129 @@
+"""One point, start to end: start the engine, load it, watch it, stop it, judge, keep.
+
+begin directory → engine ready → totals → load and scrapes → totals → engine stopped
+→ records to parquet → analysis → verdict and result, last
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from inferometer import MEASUREMENT_VERSION, __version__
+from inferometer.analyze.point import PointInputs, Versions, analyze_point
+from inferometer.core import ClientReport, EngineTotals, Result, Sample
+from inferometer.engine.process import served_models
+from inferometer.errors import Interrupted
+from inferometer.observe.engine_metrics import Watcher, scrape, totals
+from inferometer.run.engines import RunningEngine, running
+from inferometer.run.job import Job, Sweep
+from inferometer.run.loadprocess import Failed, LoadProcess, Order
+from inferometer.run.observer import Observer
+from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
+
+POLL_S = 0.1
+SCRAPE_S = 0.333
+STOPPED = "stopped by the user"
+
+
+def measure_point(
+    sweep: Sweep,
+    job: Job,
+    folder: PointDir,
+    load: LoadProcess,
+    observer: Observer,
+    stopping: Callable[[], bool],
+) -> Result:
+    """Measure one point in real time and write all its files; the result is also returned.
+
+    Raises EngineError when the engine does not start, Interrupted after a stop by the user: then
+    records are kept and there is no result.
+    """
+    folder.begin(job.point, job.digest, job.plan)
+    observer.phase("starting the engine")
+    with running(job.plan, folder.server_log, sweep.base_url, observer.phase) as engine:
+        before = scrape(engine.base_url)
+        watcher = Watcher(engine.base_url, SCRAPE_S)
+        watcher.start()
+        try:
+            report = _carry(job, folder.path, engine, load, observer, stopping)
+        finally:
+            watcher.stop()
+        died = engine.died()
+        counted = totals(before, scrape(engine.base_url))
+    observer.phase("judging")
+    _keep(folder, report, counted, died, watcher.samples)
+    if report.window.stop_reason == STOPPED:
+        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
+    return judge(sweep, job, folder, report, counted, died)
+
+
+def judge(
+    sweep: Sweep,
+    job: Job,
+    folder: PointDir,
+    report: ClientReport,
+    counted: EngineTotals | None,
+    died: str | None,
+) -> Result:
+    """The result from what is on disk, written last."""
+    result = analyze_point(
+        PointInputs(
+            point=job.point,
+            plan=job.plan,
+            digest=job.digest,
+            records=folder.records(),
+            samples=folder.samples(),
+            client=report,
+            totals=counted,
+            provenance=sweep.provenance,
+            clock=sweep.clock,
+            engine_died=died,
+            versions=Versions(FORMAT, __version__, MEASUREMENT_VERSION),
+        )
+    )
+    folder.finish(result)
+    return result
+
+
+def _carry(
+    job: Job,
+    path: Path,
+    engine: RunningEngine,
+    load: LoadProcess,
+    observer: Observer,
+    stopping: Callable[[], bool],
+) -> ClientReport:
+    """Hand the load to its process and follow it; pass on a death or a stop, once."""
+    # What a started engine calls its model is its own affair; of one that is up, a person said.
+    name = served_models(engine.base_url)[0].id if job.plan.argv else job.point.model
+    load.begin(Order(job, engine.base_url, name, path))
+    told = False
+    while True:
+        message = load.poll(POLL_S)
+        if isinstance(message, ClientReport):
+            return message
+        if isinstance(message, Failed):
+            raise message.error
+        if message is not None:
+            observer.progress(message)
+        if not told and (reason := STOPPED if stopping() else engine.died()) is not None:
+            load.stop(reason)
+            told = True
+
+
+def _keep(
+    folder: PointDir,
+    report: ClientReport,
+    counted: EngineTotals | None,
+    died: str | None,
+    scraped: list[Sample],
+) -> None:
+    """Add the scrapes to the client's own samples, and write what the load says of itself."""
+    own = folder.samples()
+    (folder.path / "samples.jsonl").unlink()
+    with folder.sample_journal() as samples:
+        for sample in sorted([*own, *scraped], key=lambda s: s.at_ns):
+            samples.append(sample_row(sample))
+        samples.seal()
+    folder.write_client(ClientFile(FORMAT, report, counted, died))

@@ -1,0 +1,169 @@
+"""A sweep: its points one after the other, each kept before the next begins; resumes, never
+repeats. A point that could not be measured is noted and tried again by the next run.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+
+from inferometer import MEASUREMENT_VERSION, __version__
+from inferometer.core import Result
+from inferometer.errors import EngineError, Interrupted, StoreError
+from inferometer.observe import machine
+from inferometer.run.job import Job, Sweep
+from inferometer.run.loadprocess import LoadProcess
+from inferometer.run.observer import Observer
+from inferometer.run.point import measure_point
+from inferometer.run.virtual import predict_point
+from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
+
+PACKAGES = ("numpy", "duckdb", "aiohttp", "orjson", "pydantic")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a sweep came to."""
+
+    results: tuple[Result, ...]
+    failed: tuple[str, ...]
+
+
+def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
+    """Measure every point that is not done yet.
+
+    Raises StoreError when the directory holds another sweep, Interrupted after Ctrl-C.
+    """
+    with run.lock(), _stop_flag() as stop:
+        _open(sweep, run)
+        todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
+        observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
+        try:
+            failed = _points(sweep, run, todo, observer, stop)
+        finally:
+            observer.end()
+        return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
+
+
+def _points(
+    sweep: Sweep, run: RunDir, todo: list[Job], observer: Observer, stop: StopFlag
+) -> list[str]:
+    failed = []
+    load = LoadProcess() if sweep.clock == "real" and todo else None
+    try:
+        for job in todo:
+            if stop.asked:
+                raise Interrupted("stopped by the user")
+            observer.point(job)
+            folder = run.point(job.point.id)
+            try:
+                if load is None:
+                    result = predict_point(sweep, job, folder, observer, lambda: stop.asked)
+                else:
+                    result = measure_point(sweep, job, folder, load, observer, lambda: stop.asked)
+            except EngineError as error:
+                folder.write_failure(str(error))
+                observer.failed(job, str(error))
+                failed.append(job.point.id)
+            else:
+                observer.result(job, result)
+    finally:
+        if load is not None:
+            load.close()
+    return failed
+
+
+def _open(sweep: Sweep, run: RunDir) -> None:
+    """Begin the run, or see that it is this very sweep that is resumed."""
+    planned = tuple(PlannedPoint(job.point.id, job.digest) for job in sweep.jobs)
+    if not run.exists:
+        run.begin(_manifest(sweep, planned))
+        return
+    held = run.manifest()
+    if held.points != planned or held.clock != sweep.clock:
+        raise StoreError(
+            f"{run.path}: holds another sweep ({held.title}, {len(held.points)} points, "
+            f"{_first_difference(held.points, planned)}); choose another --out"
+        )
+
+
+def _first_difference(held: tuple[PlannedPoint, ...], planned: tuple[PlannedPoint, ...]) -> str:
+    before, now = {p.id: p.digest for p in held}, {p.id: p.digest for p in planned}
+    for name in [*now, *before]:
+        if name not in before:
+            return f"without {name}"
+        if name not in now:
+            return f"with {name}"
+        if before[name] != now[name]:
+            return f"{name} resolved otherwise"
+    return "in another order"
+
+
+def _manifest(sweep: Sweep, planned: tuple[PlannedPoint, ...]) -> Manifest:
+    now = datetime.now(UTC)
+    return Manifest(
+        format=FORMAT,
+        id=f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}",
+        title=sweep.title,
+        created_at=now.isoformat(timespec="seconds"),
+        command=sweep.command,
+        clock=sweep.clock,
+        provenance=sweep.provenance,
+        seed=sweep.jobs[0].plan.workload.seed,
+        versions=Versions(
+            inferometer=__version__,
+            measurement=MEASUREMENT_VERSION,
+            python=platform.python_version(),
+            git=_git_state(),
+            packages={name: version(name) for name in PACKAGES},
+        ),
+        machine=machine.describe(),
+        sources=dict(sweep.sources),
+        points=planned,
+    )
+
+
+def _git_state() -> str | None:
+    """Commit of this package's own checkout, `+` where it has changes; None outside one."""
+    git, here = shutil.which("git"), Path(__file__).resolve().parent
+    if git is None:
+        return None
+    command = [git, "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+class StopFlag:
+    """Set by the first Ctrl-C; the second is an ordinary KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+@contextmanager
+def _stop_flag() -> Iterator[StopFlag]:
+    """Ctrl-C and SIGTERM ask for a stop at the next safe place."""
+    flag = StopFlag()
+    before = {
+        number: signal.signal(number, flag.handle) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,106 @@
+"""One point in virtual time: the same lanes and the same scheduler, no sockets and no waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
+from inferometer.core import ClientReport, EngineTotals, Result
+from inferometer.engine.simulated.options import parse_options
+from inferometer.engine.simulated.virtual import VirtualEngine
+from inferometer.errors import InputError, Interrupted
+from inferometer.load.drive import Drive
+from inferometer.load.lanes import LanesConfig
+from inferometer.run.binding import bind_workload
+from inferometer.run.job import Job, Sweep
+from inferometer.run.observer import Observer
+from inferometer.run.point import STOPPED, judge
+from inferometer.store import FORMAT, ClientFile, PointDir, record_row, sample_row
+
+TICKS = 50
+"""How often a point's progress is told."""
+
+
+def predict_point(
+    sweep: Sweep,
+    job: Job,
+    folder: PointDir,
+    observer: Observer,
+    stopping: Callable[[], bool],
+) -> Result:
+    """Run one point of the built-in engine as fast as the CPU allows; writes the same files."""
+    folder.begin(job.point, job.digest, job.plan)
+    report, counted = _run(job, folder, observer, stopping)
+    observer.phase("judging")
+    folder.write_client(ClientFile(FORMAT, report, counted, None))
+    if report.window.stop_reason == STOPPED:
+        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
+    return judge(sweep, job, folder, report, counted, None)
+
+
+def _run(
+    job: Job, folder: PointDir, observer: Observer, stopping: Callable[[], bool]
+) -> tuple[ClientReport, EngineTotals]:
+    loop = VirtualLoop()
+    clock = VirtualClock(loop)
+    options = parse_options(engine_arguments(job))
+    engine = VirtualEngine(options, clock)
+    config = LanesConfig(
+        lanes=job.point.conc,
+        tag=job.digest[:8],
+        max_model_len=job.point.max_model_len,
+        client=job.plan.client,
+        workload=job.plan.workload,
+    )
+    with folder.record_journal() as records, folder.sample_journal() as samples:
+        drive = Drive(
+            config,
+            bind_workload(job, options.block_size),
+            engine,
+            clock,
+            lambda record: records.append(record_row(record)),
+        )
+
+        async def main() -> ClientReport:
+            ticker = asyncio.create_task(_tell(drive, clock, job, observer, stopping))
+            report = await drive.run()
+            ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ticker
+            return report
+
+        report = run_virtual(main(), loop)
+        for sample in drive.samples:
+            samples.append(sample_row(sample))
+        samples.seal()
+        records.seal()
+    return report, engine.totals()
+
+
+def engine_arguments(job: Job) -> tuple[str, ...]:
+    """The built-in engine's own arguments of a plan; an InputError where it is another engine."""
+    command, argv = ("inferometer", "engine", "simulated"), job.plan.argv
+    if argv[: len(command)] != command:
+        raise InputError(
+            f"{job.point.config}: only the built-in engine runs in virtual time, "
+            f"and this config's framework is {job.point.framework!r}"
+        )
+    return tuple(argv[len(command) :])
+
+
+async def _tell(
+    drive: Drive,
+    clock: VirtualClock,
+    job: Job,
+    observer: Observer,
+    stopping: Callable[[], bool],
+) -> None:
+    step_ns = round((job.plan.workload.duration_s or 60.0) / TICKS * NS)
+    while True:
+        await clock.sleep_until(clock.now_ns() + step_ns)
+        observer.progress(drive.progress())
+        if stopping():
+            drive.stop(STOPPED)
+            return

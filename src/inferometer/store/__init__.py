@@ -1,0 +1,46 @@
+"""What is kept, and how it is read back: a directory a run, a directory a point (DESIGN §7).
+
+RUN/run.json                 the manifest: written first
+RUN/points/ID/launch.json    the point, its plan with the origin of every value, its digest
+RUN/points/ID/records.jsonl  requests as they finish; becomes records.parquet at the close
+RUN/points/ID/samples.jsonl  time series likewise
+RUN/points/ID/server.log     what the engine printed
+RUN/points/ID/client.json    the client's account of itself, and the engine's totals
+RUN/points/ID/verdict.json   the verdict
+RUN/points/ID/result.json    written last, atomically: its presence means done
+RUN/points/ID.attempt-N/     what an interrupted or failed attempt left; never overwritten
+"""
+
+from inferometer.store.format import FORMAT
+from inferometer.store.journal import Journal
+from inferometer.store.records import (
+    read_records,
+    read_samples,
+    record_row,
+    sample_row,
+)
+from inferometer.store.rundir import (
+    ClientFile,
+    LaunchFile,
+    Manifest,
+    PlannedPoint,
+    PointDir,
+    RunDir,
+    Versions,
+)
+
+__all__ = [
+    "FORMAT",
+    "ClientFile",
+    "Journal",
+    "LaunchFile",
+    "Manifest",
+    "PlannedPoint",
+    "PointDir",
+    "RunDir",
+    "Versions",
+    "read_records",
+    "read_samples",
+    "record_row",
+    "sample_row",
+]

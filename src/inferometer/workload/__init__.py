@@ -1,0 +1,37 @@
+"""What is sent: fixed lengths, agentic sessions recorded or made, and the prompts they become.
+
+Says nothing about when a turn is sent or by whom: that is `load`.
+"""
+
+from inferometer.workload.agentic import AgenticWorkload, StartPlan, fits, plan_start, prefix_hit
+from inferometer.workload.fixed import FixedLengths
+from inferometer.workload.profiles import AgentProfile, LogNormal, Profile, named
+from inferometer.workload.prompts import PromptText, play_key, prompt_of, reblock
+from inferometer.workload.sources import Workload, open_workload, sessions_digest
+from inferometer.workload.synthetic import synthesize
+from inferometer.workload.weka import Corpus, ReadReport, read_corpus, read_weka
+
+__all__ = [
+    "AgentProfile",
+    "AgenticWorkload",
+    "Corpus",
+    "FixedLengths",
+    "LogNormal",
+    "Profile",
+    "PromptText",
+    "ReadReport",
+    "StartPlan",
+    "Workload",
+    "fits",
+    "named",
+    "open_workload",
+    "plan_start",
+    "play_key",
+    "prefix_hit",
+    "prompt_of",
+    "read_corpus",
+    "read_weka",
+    "reblock",
+    "sessions_digest",
+    "synthesize",
+]

@@ -1,0 +1,55 @@
+"""The fixed-length workload: every play is one turn of drawn lengths that shares nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from inferometer.core import Session, Turn
+from inferometer.workload.agentic import StartPlan
+from inferometer.workload.graph import ROOT
+
+BLOCK_SIZE = 64
+"""Tokens a block, as in the recorded traces; `reblock` fits it to an engine's own."""
+
+
+class FixedLengths:
+    """Lengths drawn uniformly from the integers in [floor(ratio · L), L]; ratio 1 is exact."""
+
+    wrapped_lanes = 0
+
+    def __init__(self, isl: int, osl: int, ratio: float, seed: int) -> None:
+        self._isl = isl
+        self._osl = osl
+        self._ratio = ratio
+        self._seed = seed
+
+    def session(self, lane: int, play: int) -> Session:
+        """A session of one turn, a function of (seed, lane, play) alone."""
+        rng = np.random.default_rng(np.random.SeedSequence([self._seed, lane, play]))
+        input_tokens, output_tokens = self._draw(rng, self._isl), self._draw(rng, self._osl)
+        turn = Turn(
+            index=0,
+            agent=ROOT,
+            parent_agent=None,
+            after=(),
+            gap_ns=0,
+            block_ids=np.arange(input_tokens // BLOCK_SIZE, dtype=np.int64),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+        )
+        return Session(f"fixed-{lane}-{play}", BLOCK_SIZE, (turn,))
+
+    def start(self, lane: int) -> StartPlan:  # noqa: ARG002
+        """Nothing to skip and no turn to warm with: a play is one whole request."""
+        return StartPlan(start=0, skipped=frozenset(), warmup=())
+
+    def notes(self) -> Mapping[str, float]:
+        """Nothing was decided on the way."""
+        return {}
+
+    def _draw(self, rng: np.random.Generator, length: int) -> int:
+        least = max(1, math.floor(self._ratio * length))
+        return int(rng.integers(least, length, endpoint=True))

@@ -1,0 +1,146 @@
+"""Makes agentic sessions from a named profile, for when no recording is at hand.
+
+Contexts grow, are compacted and rewritten, sub-agents fan out and join, as in recordings; block
+ids follow, so that prefixes are shared as there. A session depends on (profile, seed, its number)
+alone, not on how many are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer.clock import NS
+from inferometer.core import Session, Turn
+from inferometer.workload.graph import ROOT
+from inferometer.workload.profiles import AgentProfile, Profile
+
+Ids = npt.NDArray[np.int64]
+
+
+class _Step(NamedTuple):
+    """One request of an agent, before it has blocks. `fresh`: its prefix is the shared one only."""
+
+    tokens: int
+    output: int
+    fresh: bool
+
+
+class _Request(NamedTuple):
+    """One request of an agent, before it has a place in the session."""
+
+    tokens: int
+    output: int
+    blocks: Ids
+
+
+class _Ids:
+    """Hands out block ids of a session, each once."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def take(self, count: int) -> Ids:
+        """`count` new ids, int64[count]."""
+        start, self._next = self._next, self._next + count
+        return np.arange(start, self._next, dtype=np.int64)
+
+
+def synthesize(profile: Profile, count: int, seed: int) -> tuple[Session, ...]:
+    """`count` sessions of a profile."""
+    return tuple(_Maker(profile, number, seed).session() for number in range(count))
+
+
+class _Maker:
+    """The making of one session: its random stream, its ids, and the turns so far."""
+
+    def __init__(self, profile: Profile, number: int, seed: int) -> None:
+        self._profile = profile
+        self._number = number
+        self._rng = np.random.default_rng(np.random.SeedSequence([seed, number]))
+        self._ids = _Ids()
+        self._turns: list[Turn] = []
+        self._agents = 0
+        self._sub_prefix = self._ids.take(profile.subagent.shared_tokens // profile.block_size)
+
+    def session(self) -> Session:
+        """Root turns in a row; where one launches sub-agents, the next waits for them."""
+        profile, rng = self._profile, self._rng
+        prefix = self._ids.take(profile.root.shared_tokens // profile.block_size)
+        with_subagents = rng.random() < profile.subagent_session_share
+        after: tuple[int, ...] = ()
+        for request in self._requests(profile.root, prefix):
+            index = self._add(ROOT, after, profile.root.gap_s(rng) if after else 0.0, request)
+            launches = with_subagents and rng.random() < profile.launch_share
+            after = self._fan_out(index) if launches else (index,)
+        name = f"{profile.name}-{self._number:04d}"
+        return Session(name, profile.block_size, tuple(self._turns))
+
+    def _fan_out(self, launching: int) -> tuple[int, ...]:
+        """Sub-agents side by side; what the next root turn waits for."""
+        profile, rng = self._profile, self._rng
+        width = 1 + int(rng.choice(len(profile.fan_out_weights), p=profile.fan_out_weights))
+        last = []
+        for _ in range(width):
+            self._agents += 1
+            background = rng.random() < profile.background_share
+            index, gap_s = launching, profile.launch_gap_s.draw(rng)
+            for request in self._requests(profile.subagent, self._sub_prefix):
+                index = self._add(f"{ROOT}/agent-{self._agents}", (index,), gap_s, request)
+                gap_s = profile.subagent.gap_s(rng)
+            if not background:
+                last.append(index)
+        return tuple(last) or (launching,)
+
+    def _add(self, agent: str, after: tuple[int, ...], gap_s: float, request: _Request) -> int:
+        index = len(self._turns)
+        self._turns.append(
+            Turn(
+                index=index,
+                agent=agent,
+                parent_agent=None if agent == ROOT else ROOT,
+                after=after,
+                gap_ns=round(gap_s * NS),
+                block_ids=request.blocks,
+                input_tokens=request.tokens,
+                output_tokens=request.output,
+            )
+        )
+        return index
+
+    def _requests(self, agent: AgentProfile, prefix: Ids) -> list[_Request]:
+        size = self._profile.block_size
+        found: list[_Request] = []
+        for epoch in _epochs(_steps(agent, self._rng)):
+            most = max(step.tokens for step in epoch) // size
+            held = np.concatenate([prefix[:most], self._ids.take(max(0, most - len(prefix)))])
+            found += [_Request(s.tokens, s.output, held[: s.tokens // size]) for s in epoch]
+        return found
+
+
+def _steps(agent: AgentProfile, rng: np.random.Generator) -> list[_Step]:
+    """Context sizes of one agent: growth by at least the last reply, and two kinds of break."""
+    tokens, output = agent.first_tokens.whole(rng), agent.output_tokens.whole(rng)
+    steps = [_Step(tokens, output, fresh=True)]
+    for _ in range(agent.turns.whole(rng) - 1):
+        grown = tokens + max(output, agent.growth_tokens.whole(rng))
+        chance = rng.random()
+        compacted = grown > agent.most_tokens or chance < agent.compact_share
+        rewritten = chance < agent.compact_share + agent.rewrite_share
+        tokens = min(grown, agent.compacted_tokens.whole(rng)) if compacted else grown
+        output = agent.output_tokens.whole(rng)
+        steps.append(_Step(tokens, output, fresh=compacted or rewritten))
+    return steps
+
+
+def _epochs(steps: Sequence[_Step]) -> list[list[_Step]]:
+    """Steps between breaks; within one, contexts only grow."""
+    epochs: list[list[_Step]] = []
+    for step in steps:
+        if step.fresh:
+            epochs.append([])
+        epochs[-1].append(step)
+    return epochs

@@ -1,0 +1,25 @@
+"""Shared by every test: the emptied environment, and where the real data lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's own settings must not move a test."""
+    for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real traces and configs beside the checkout; the test is skipped without it."""
+    data = SHARED / "data"
+    if not data.is_dir():
+        pytest.skip("no real data beside this checkout (shared/data)")
+    return data

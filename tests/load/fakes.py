@@ -1,0 +1,174 @@
+"""A transport that answers by rule, and a workload of given sessions: virtual time only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
+from inferometer.core import (
+    Arrivals,
+    ClientReport,
+    ClientSettings,
+    Exchange,
+    Prompt,
+    Record,
+    Request,
+    Session,
+    Status,
+    Turn,
+    WorkloadSettings,
+)
+from inferometer.load.drive import Drive
+from inferometer.load.lanes import LanesConfig
+
+MS = 1_000_000
+
+CLIENT = ClientSettings("chat", 1, 1, 1, 1, True, True, 0.0, None, 0.10, 5.0)
+WORKLOAD = WorkloadSettings(
+    kind="agentic",
+    duration_s=60.0,
+    requests=None,
+    seed=1,
+    isl=None,
+    osl=None,
+    length_ratio=1.0,
+    sessions="x",
+    sessions_digest=None,
+    replay_rules="agentx-1",
+    warmup_requests_per_lane=0,
+    warmup_grace_s=600.0,
+    start_min_share=0.25,
+    start_max_share=0.75,
+    tree_idle_cap_s=300.0,
+    system_idle_cap_s=10.0,
+)
+
+
+def chain(name: str, turns: int, gap_s: float, output: int = 4) -> Session:
+    """A session of `turns` root turns, `gap_s` apart."""
+    blocks = np.arange(1, dtype=np.int64)
+    return Session(
+        name,
+        64,
+        tuple(
+            Turn(i, "root", None, (i - 1,) if i else (), round(gap_s * NS), blocks, 64, output)
+            for i in range(turns)
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class FakeStart:
+    skipped: frozenset[int] = frozenset()
+    warmup: int = 0
+
+
+class FakeWorkload:
+    """The same session for every play."""
+
+    def __init__(self, session: Session, start: FakeStart | None = None) -> None:
+        self._session = session
+        self._start = start or FakeStart()
+
+    wrapped_lanes = 0
+
+    def session(self, lane: int, play: int) -> Session:
+        return self._session
+
+    def start(self, lane: int) -> FakeStart:
+        return self._start
+
+    def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
+        return Prompt(turn.block_ids, 64, 0, 0)
+
+    def notes(self) -> Mapping[str, float]:
+        return {}
+
+
+class FakeTransport:
+    """Answers every request after `seconds(request)` with one event a token, or a status."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        seconds: Callable[[Request], float],
+        status: Callable[[Request], Status] = lambda _: Status.OK,
+    ) -> None:
+        self.tokens_seen = 0
+        self.open = 0
+        self.most_open = 0
+        self.sent: list[Request] = []
+        self._clock = clock
+        self._seconds = seconds
+        self._status = status
+        self._aborts: dict[str, asyncio.Future[Status]] = {}
+
+    async def send(self, request: Request) -> Exchange:
+        self.sent.append(request)
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        sent_ns = self._clock.now_ns()
+        abort = self._aborts[request.id] = asyncio.get_running_loop().create_future()
+        await asyncio.wait([abort], timeout=self._seconds(request))
+        self.open -= 1
+        status = abort.result() if abort.done() else self._status(request)
+        now = self._clock.now_ns()
+        count = request.max_tokens if status is Status.OK else 0
+        at_ns = np.linspace(sent_ns, now, count + 1, dtype=np.int64)[1:]
+        self.tokens_seen += count
+        return Exchange(
+            connected_ns=None,
+            sent_ns=sent_ns,
+            body_sent_ns=sent_ns,
+            first_byte_ns=int(at_ns[0]) if count else None,
+            first_visible_ns=int(at_ns[0]) if count else None,
+            end_ns=now,
+            arrivals=Arrivals(at_ns, np.ones(count, dtype=np.int32), None),
+            status=status,
+            error=None if status is Status.OK else "by rule",
+            http_status=200,
+            prompt_tokens=request.prompt.tokens,
+            cached_tokens=None,
+            completion_tokens=count or None,
+            token_source="usage_per_chunk",
+            stamp_source="virtual",
+            reused_connection=False,
+        )
+
+    def abort(self, request_id: str, status: Status) -> None:
+        self._aborts[request_id].set_result(status)
+
+    async def close(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    report: ClientReport
+    records: list[Record]
+    transport: FakeTransport
+
+
+def drive(
+    workload: FakeWorkload,
+    settings: WorkloadSettings,
+    lanes: int,
+    seconds: Callable[[Request], float],
+    status: Callable[[Request], Status] = lambda _: Status.OK,
+    max_model_len: int | None = None,
+) -> Outcome:
+    """Run a whole load in virtual time."""
+    loop = VirtualLoop()
+    clock = VirtualClock(loop)
+    transport = FakeTransport(clock, seconds, status)
+    records: list[Record] = []
+
+    async def main() -> ClientReport:
+        config = LanesConfig(lanes, "t", max_model_len, CLIENT, settings)
+        return await Drive(config, workload, transport, clock, records.append).run()
+
+    return Outcome(run_virtual(main(), loop), records, transport)

@@ -1,0 +1,176 @@
+"""How responses are judged, and what of them is kept: no sockets, bytes with stamps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from inferometer.core import Status
+from inferometer.load.reply import MAX_ERROR_BODY_BYTES, Ending, Reply
+from inferometer.load.stamps import Arrival
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+DONE = b"[DONE]"
+FINISH = b'{"choices":[{"delta":{},"finish_reason":"length"}]}'
+ROLE = b'{"choices":[{"delta":{"role":"assistant","content":""}}]}'
+TOKEN = b'{"choices":[{"delta":{"content":"a"}}]}'
+THOUGHT = b'{"choices":[{"delta":{"reasoning_content":"a"}}]}'
+
+
+def counted(completion: int, delta: bytes = b'"content":"a"', prompt: int = 7) -> bytes:
+    usage = b'{"prompt_tokens":%d,"completion_tokens":%d}' % (prompt, completion)
+    return b'{"choices":[{"delta":{%b}}],"usage":%b}' % (delta, usage)
+
+
+def sse(*texts: bytes) -> bytes:
+    body = b"".join(b"data: " + text + b"\n\n" for text in texts)
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+def reply(*reads: bytes, kernel: bool = True) -> Reply:
+    """Feed reads with the stamps 10, 20, 30, ..."""
+    it = Reply()
+    for number, read in enumerate(reads, 1):
+        it.feed(read, Arrival(number * 10, kernel))
+    return it
+
+
+def test_a_whole_answer() -> None:
+    it = reply(HEAD, sse(ROLE), sse(THOUGHT), sse(TOKEN), sse(TOKEN), sse(FINISH), sse(DONE), END)
+    assert it.ending == Ending(Status.OK, None, 70)
+    assert it.arrivals().at_ns.tolist() == [30, 40, 50]
+    assert it.arrivals().coalesced is None
+    assert it.arrivals().tokens is None
+    assert (it.first_byte_ns, it.last_byte_ns, it.first_visible_ns) == (10, 70, 40)
+    assert (it.http_status, it.token_source, it.stamp_source) == (200, "assumed", "kernel")
+    assert it.connection_reusable
+
+
+@pytest.mark.parametrize(
+    ("reads", "status", "error"),
+    [
+        ([sse(TOKEN), sse(DONE)], Status.OK, None),
+        ([sse(TOKEN, FINISH), END], Status.OK, None),
+        ([sse(TOKEN, FINISH)], None, None),
+        ([sse(ROLE, FINISH, DONE)], Status.EMPTY, "without a token"),
+        ([sse(ROLE, FINISH), END], Status.EMPTY, "without a token"),
+        ([sse(DONE)], Status.EMPTY, "without a token"),
+        ([sse(TOKEN), END], Status.TRUNCATED, "without \\[DONE\\] and without a finish_reason"),
+        ([END], Status.TRUNCATED, "without \\[DONE\\]"),
+        ([sse(TOKEN, b'{"error":{"message":"boom"}}', DONE)], Status.IN_BAND, "boom"),
+        ([b"1c\r\nevent: error\ndata: overload\n\n\r\n"], Status.IN_BAND, "overload"),
+        ([sse(TOKEN, b'{"choices":[')], Status.MALFORMED, "broken JSON"),
+        ([sse(TOKEN), b"zz\r\n"], Status.MALFORMED, "bad chunk size"),
+        ([sse(TOKEN, counted(0, b""), DONE)], Status.MALFORMED, "0 completion tokens after 1"),
+        ([sse(counted(3), counted(2))], Status.MALFORMED, "fell from 3 to 2"),
+        ([b'e\r\n{"id": "x", }\n\r\n', END], Status.MALFORMED, "not an event stream \\(text/event"),
+        ([sse(b""), sse(TOKEN), sse(DONE)], Status.OK, None),
+    ],
+)
+def test_verdicts(reads: list[bytes], status: Status | None, error: str | None) -> None:
+    ending = reply(HEAD, *reads).ending
+    if status is None:
+        assert ending is None
+        return
+    assert ending is not None
+    assert ending.status is status
+    if error is None:
+        assert ending.error is None
+    else:
+        assert ending.error is not None
+        assert re.search(error, ending.error)
+
+
+def test_after_done_only_the_body_is_followed() -> None:
+    it = reply(HEAD, sse(TOKEN), sse(DONE))
+    assert not it.body_complete
+    it.feed(sse(TOKEN, b"{broken"), Arrival(99, kernel=False))
+    it.feed(END, Arrival(100, kernel=False))
+    assert it.connection_reusable
+    assert it.ending == Ending(Status.OK, None, 30)
+    assert (it.token_events, it.last_byte_ns, it.stamp_source) == (1, 30, "kernel")
+
+
+def test_a_status_keeps_the_start_of_its_body() -> None:
+    body = b'{"error":{"message":"too many"}}'
+    it = reply(b"HTTP/1.1 429 x\r\nContent-Length: %d\r\n\r\n" % len(body), body[:5], body[5:])
+    assert it.ending == Ending(Status.HTTP_STATUS, f"HTTP 429: {body.decode()}", 30)
+    assert it.connection_reusable
+
+
+def test_a_long_error_page_is_not_read_to_its_end() -> None:
+    it = reply(b"HTTP/1.1 500 x\r\n\r\n", b"x" * 10 * MAX_ERROR_BODY_BYTES)
+    assert it.ending == Ending(Status.HTTP_STATUS, "HTTP 500: " + "x" * MAX_ERROR_BODY_BYTES, 20)
+
+
+def test_a_json_body_instead_of_a_stream_is_no_success() -> None:
+    it = reply(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+    assert it.ending == Ending(Status.MALFORMED, "not an event stream (application/json): {}", 10)
+
+
+@pytest.mark.parametrize(
+    ("reads", "error", "expected"),
+    [
+        ([], None, (Status.TRUNCATED, "connection closed before the end of the answer")),
+        (
+            [HEAD, sse(TOKEN, FINISH)],
+            ConnectionResetError(104, "Connection reset by peer"),
+            (
+                Status.TRUNCATED,
+                "connection lost (Connection reset by peer) before the end of the answer",
+            ),
+        ),
+        ([b"HTTP/1.1 200 OK\r\n\r\ndata: " + TOKEN + b"\n\ndata: " + FINISH + b"\n\n"], None, None),
+        (
+            [b"HTTP/1.1 502 x\r\nContent-Length: 9\r\n\r\nbad"],
+            None,
+            (Status.HTTP_STATUS, "HTTP 502: bad"),
+        ),
+    ],
+)
+def test_a_lost_connection(
+    reads: list[bytes], error: OSError | None, expected: tuple[Status, str] | None
+) -> None:
+    it = reply(*reads)
+    assert it.ending is None
+    it.lost(error, 99)
+    status, text = expected or (Status.OK, None)
+    assert it.ending == Ending(status, text, 99)
+    assert not it.connection_reusable
+
+
+def test_counts_of_every_chunk() -> None:
+    empty = b'"content":""'
+    it = reply(HEAD, sse(counted(0, empty)), sse(counted(3)), sse(counted(4, empty)))
+    it.feed(sse(counted(6), counted(6, b"", prompt=8), DONE), Arrival(50, kernel=True))
+    tokens = it.arrivals().tokens
+    assert tokens is not None
+    assert tokens.tolist() == [3, 3], "the token that showed nothing came with the next text"
+    assert it.token_source == "usage_per_chunk"
+    assert it.usage == (8, None, 6)
+
+
+def test_counts_at_the_end_or_on_some_chunks_are_not_counts_of_every_chunk() -> None:
+    for events in ([TOKEN, TOKEN, counted(2, b"")], [counted(1), TOKEN, counted(2, b"")]):
+        it = reply(HEAD, sse(*events, DONE))
+        assert it.token_source == "usage_final"
+        assert it.arrivals().tokens is None
+        assert it.usage.completion_tokens == 2
+
+
+def test_events_of_one_read_share_its_stamp_and_say_so() -> None:
+    it = reply(HEAD, sse(TOKEN), sse(TOKEN, TOKEN), sse(TOKEN) + b"f", b"\r\n", sse(DONE))
+    arrivals = it.arrivals()
+    assert arrivals.at_ns.tolist() == [20, 30, 30, 40]
+    assert arrivals.coalesced is not None
+    assert arrivals.coalesced.tolist() == [False, True, False, True]
+
+
+def test_one_read_without_a_kernel_stamp_makes_the_source_the_read() -> None:
+    assert reply().stamp_source == "read"
+    it = reply(HEAD, sse(TOKEN))
+    assert it.stamp_source == "kernel"
+    it.feed(sse(DONE), Arrival(30, kernel=False))
+    assert it.stamp_source == "read"

@@ -1,0 +1,414 @@
+"""Master and runner files: every rule of the schema by one faulty file, with file, line and key."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferometer.errors import InputError, Problem
+from inferometer.plan import Configs, load_configs
+
+RUNNERS = """\
+labels:
+  h200: [h200-cw_0]
+  cluster:h200-cw: [h200-cw_0]
+hardware:
+  cluster:h200-cw: {available-cpu-dram-mib: 1_998_848, gpus-per-node: 8}
+"""
+
+FIXED = """\
+qwen:
+  image: vllm/vllm-openai:v0.26.0
+  model: Qwen/Qwen3-8B
+  model-prefix: qwen3
+  runner: h200
+  precision: fp8
+  framework: vllm
+  multinode: false
+  scenarios:
+    fixed-seq-len:
+    - isl: 8192
+      osl: 1024
+      search-space:
+      - { tp: 4, conc-start: 4, conc-end: 64 }
+      - { tp: 8, ep: 8, dp-attn: true, conc-list: [1, 2] }
+"""
+
+AGENTIC = """\
+qwen:
+  image: vllm/vllm-openai:v0.26.0
+  model: Qwen/Qwen3-8B
+  model-prefix: qwen3
+  runner: cluster:h200-cw
+  precision: fp8
+  framework: vllm
+  multinode: false
+  scenarios:
+    agentic-coding:
+    - dram-utilization: 0.8
+      search-space:
+      - { tp: 4, kv-offloading: none, conc-list: [1, 2] }
+      - { tp: 8, kv-offloading: dram, kv-offload-backend: { name: hicache }, conc-list: [4] }
+"""
+
+MULTI = """\
+qwen:
+  image: vllm/vllm-openai:v0.26.0
+  model: Qwen/Qwen3-8B
+  model-prefix: qwen3
+  runner: h200
+  precision: fp8
+  framework: dynamo-vllm
+  router: { name: dynamo-router, version: "1.3.1" }
+  kv-p2p-transfer: nixl
+  multinode: true
+  disagg: true
+  scenarios:
+    fixed-seq-len:
+    - isl: 8192
+      osl: 1024
+      search-space:
+      - conc-list: [8]
+        prefill: { num-worker: 1, tp: 4, ep: 4, dp-attn: true, additional-settings: ["A=1"] }
+        decode: { num-worker: 1, tp: 8, ep: 8, dp-attn: false }
+"""
+
+SPACE = "qwen.scenarios.fixed-seq-len[0].search-space"
+ARM = "qwen.scenarios.agentic-coding[0].search-space[1]"
+
+
+def load(**files: str) -> Configs:
+    """Load master files given as keywords (`m` is m.yaml), beside a sound runner file."""
+    content = {f"{name}.yaml": text.encode() for name, text in files.items()}
+    content.setdefault("runners.yaml", RUNNERS.encode())
+    masters = [path for path in content if path != "runners.yaml"]
+    return load_configs(masters, "runners.yaml", content.__getitem__)
+
+
+def problems(**files: str) -> tuple[Problem, ...]:
+    with pytest.raises(InputError) as caught:
+        load(**files)
+    return caught.value.problems
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, f"{old!r} must stand once in the sample"
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize("text", [FIXED, AGENTIC, MULTI], ids=["fixed", "agentic", "multi"])
+def test_the_samples_are_sound(text: str) -> None:
+    configs = load(m=text)
+    assert [config.key for config in configs.configs] == ["qwen"]
+    assert configs.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "message"),
+    [
+        # unknown keys, with the nearest
+        (
+            "isl: 8192",
+            "isll: 8192",
+            11,
+            "qwen.scenarios.fixed-seq-len[0].isl",
+            "is required and missing",
+        ),
+        (
+            "dp-attn:",
+            "dp-atn:",
+            15,
+            f"{SPACE}[1].dp-atn",
+            "unknown field 'dp-atn'; did you mean 'dp-attn'?",
+        ),
+        (
+            "  precision: fp8",
+            "  precision: fp8\n  dp_attn: true",
+            7,
+            "qwen.dp_attn",
+            "unknown field 'dp_attn'; known: image, model, model-prefix, precision, framework, "
+            "runner, multinode, disagg, router, scenarios",
+        ),
+        # wrong types: nothing converts
+        ("tp: 4", 'tp: "4"', 14, f"{SPACE}[0].tp", "expected a positive integer, got the text '4'"),
+        ("tp: 4", "tp: 4.0", 14, f"{SPACE}[0].tp", "expected a positive integer, got 4.0"),
+        ("tp: 4", "tp: true", 14, f"{SPACE}[0].tp", "expected a positive integer, got true"),
+        ("tp: 4", "tp: [4]", 14, f"{SPACE}[0].tp", "expected a positive integer, got a list"),
+        ("dp-attn: true", "dp-attn: 1", 15, f"{SPACE}[1].dp-attn", "expected true or false, got 1"),
+        ("fp8", "8", 6, "qwen.precision", "expected text, got 8"),
+        ("fp8", "", 6, "qwen.precision", "expected text, got nothing"),
+        ("false", "no idea", 8, "qwen.multinode", "expected true or false, got the text 'no idea'"),
+        ("[1, 2]", "8", 15, f"{SPACE}[1].conc-list", "expected a list, got 8"),
+        (
+            "  - { tp: 4, conc-start: 4, conc-end: 64 }",
+            "  - 4",
+            14,
+            f"{SPACE}[0]",
+            "expected a mapping, got 4",
+        ),
+        (
+            "ep: 8,",
+            "ep: 8, spec-decoding: mpt,",
+            15,
+            f"{SPACE}[1].spec-decoding",
+            "expected one of none, mtp, draft_model, got the text 'mpt'; did you mean 'mtp'?",
+        ),
+        # concurrencies
+        (
+            "[1, 2]",
+            "[]",
+            15,
+            f"{SPACE}[1].conc-list",
+            "expected at least one item, got an empty list",
+        ),
+        (
+            "[1, 2]",
+            "[1, -4]",
+            15,
+            f"{SPACE}[1].conc-list[1]",
+            "expected a positive integer, got -4",
+        ),
+        ("[1, 2]", "[1, 2, 1]", 15, f"{SPACE}[1].conc-list[2]", "1 is listed twice"),
+        (
+            "conc-start: 4",
+            "conc-start: 0",
+            14,
+            f"{SPACE}[0].conc-start",
+            "expected a positive integer, got 0",
+        ),
+        (
+            "conc-start: 4",
+            "conc-start: 65",
+            14,
+            f"{SPACE}[0].conc-end",
+            "64 is below conc-start, which is 65",
+        ),
+        (", conc-end: 64", "", 14, f"{SPACE}[0]", "give conc-start and conc-end, or conc-list"),
+        (
+            "conc-end: 64",
+            "conc-end: 64, conc-list: [1]",
+            14,
+            f"{SPACE}[0]",
+            "give conc-start and conc-end, or conc-list, not both",
+        ),
+        # rules between fields
+        ("ep: 8,", "dcp-size: 3,", 15, f"{SPACE}[1].dcp-size", "3 does not divide tp, which is 8"),
+        (
+            "false",
+            "false\n  disagg: true",
+            9,
+            "qwen.disagg",
+            "a single-node config cannot be disaggregated",
+        ),
+        ("qwen:", "qw*n:", 1, "qw*n", "a config key cannot contain *"),
+    ],
+)
+def test_faults_of_a_fixed_config(old: str, new: str, line: int, key: str, message: str) -> None:
+    expected = Problem(message, "m.yaml", line, key)
+    assert expected in problems(m=changed(FIXED, old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "message"),
+    [
+        (
+            "kv-offloading: none, ",
+            "",
+            13,
+            f"{ARM[:-3]}[0].kv-offloading",
+            "is required and missing",
+        ),
+        (
+            ", kv-offload-backend: { name: hicache }",
+            "",
+            14,
+            f"{ARM}.kv-offload-backend",
+            "is required with kv-offloading dram",
+        ),
+        (
+            "kv-offloading: none",
+            "kv-offloading: none, kv-offload-backend: { name: x }",
+            13,
+            f"{ARM[:-3]}[0].kv-offload-backend",
+            "not allowed: kv-offloading is none",
+        ),
+        (
+            "dram-utilization: 0.8\n      ",
+            "",
+            11,
+            "qwen.scenarios.agentic-coding[0]",
+            "kv-offloading dram needs dram-utilization",
+        ),
+        (
+            "0.8",
+            "1.5",
+            11,
+            "qwen.scenarios.agentic-coding[0].dram-utilization",
+            "expected a number above 0, at most 1, got 1.5",
+        ),
+        (
+            "cluster:h200-cw",
+            "h200",
+            5,
+            "qwen.runner",
+            "agentic-coding needs a label cluster:..., got 'h200'",
+        ),
+        ("tp: 8", "tp: 3", 14, ARM, "3 GPUs (tp * pp * pcp-size) do not divide a node of 8"),
+        (
+            "cluster:h200-cw",
+            "cluster:h100-cw",
+            14,
+            ARM,
+            "no hardware entry for runner 'cluster:h100-cw', which says the host memory to share",
+        ),
+    ],
+)
+def test_faults_of_an_agentic_config(old: str, new: str, line: int, key: str, message: str) -> None:
+    expected = Problem(message, "m.yaml", line, key)
+    assert expected in problems(m=changed(AGENTIC, old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "message"),
+    [
+        (
+            "  kv-p2p-transfer: nixl\n",
+            "",
+            16,
+            f"{SPACE}[0]",
+            "disagg needs kv-p2p-transfer, here or for the whole config",
+        ),
+        (
+            "- conc-list: [8]",
+            "- conc-list: [8]\n        kv-p2p-transfer: mori",
+            18,
+            f"{SPACE}[0].kv-p2p-transfer",
+            "given for the whole config too; give it in one place",
+        ),
+        (
+            "- conc-list: [8]",
+            "- conc-list: [8]\n        router: { name: a, version: b }",
+            18,
+            f"{SPACE}[0].router",
+            "given for the whole config too; give it in one place",
+        ),
+        (
+            "dp-attn: false",
+            "dp-attn: false, hardware: h100",
+            18,
+            f"{SPACE}[0].prefill",
+            "give hardware for both roles or for neither",
+        ),
+        (
+            "num-worker: 1, tp: 8",
+            "tp: 8",
+            19,
+            f"{SPACE}[0].decode.num-worker",
+            "is required and missing",
+        ),
+        (
+            '["A=1"]',
+            "[1]",
+            18,
+            f"{SPACE}[0].prefill.additional-settings[0]",
+            "expected text, got 1",
+        ),
+        (
+            '"1.3.1"',
+            '"image:1"',
+            8,
+            "qwen.router.version",
+            "expected a version, got an image",
+        ),
+        (
+            "- conc-list: [8]",
+            "- conc-list: [8]\n        tp: 8",
+            18,
+            f"{SPACE}[0].tp",
+            "unknown field 'tp'",
+        ),
+    ],
+)
+def test_faults_of_a_multi_node_config(
+    old: str, new: str, line: int, key: str, message: str
+) -> None:
+    found = problems(m=changed(MULTI, old, new))
+    assert any(
+        (p.file, p.line, p.key) == ("m.yaml", line, key) and p.message.startswith(message)
+        for p in found
+    ), found
+
+
+def test_a_decode_block_without_workers_is_an_aggregated_deployment() -> None:
+    text = changed(MULTI, "decode: { num-worker: 1", "decode: { num-worker: 0")
+    assert load(m=changed(text, "disagg: true", "disagg: false")).skipped[0].config == "qwen"
+
+
+def test_a_config_without_a_scenario() -> None:
+    text = FIXED[: FIXED.index("    fixed-seq-len")].replace("scenarios:", "scenarios: {}")
+    message = "expected fixed-seq-len or agentic-coding, got neither"
+    assert problems(m=text) == (Problem(message, "m.yaml", 9, "qwen.scenarios"),)
+
+
+def test_a_config_that_is_no_mapping() -> None:
+    expected = Problem("expected a mapping, got a list", "m.yaml", 1, "qwen")
+    assert problems(m="qwen: [1]") == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("qwen: {a: 1", 2, "not YAML: "),
+        ("", 1, "the file is empty; expected a mapping"),
+        ("- qwen\n", 1, "expected a mapping at the top, got a list"),
+    ],
+)
+def test_a_file_that_is_no_mapping_of_configs(text: str, line: int, message: str) -> None:
+    (problem,) = problems(m=text)
+    assert (problem.file, problem.line) == ("m.yaml", line)
+    assert problem.message.startswith(message)
+
+
+def test_a_key_given_twice_in_one_file() -> None:
+    expected = Problem("given twice, first in line 1", "m.yaml", 16, "qwen")
+    assert problems(m=FIXED + FIXED) == (expected,)
+
+
+def test_a_key_given_in_two_files() -> None:
+    expected = Problem("config key is also in a.yaml:1", "b.yaml", 1, "qwen")
+    assert problems(a=FIXED, b=FIXED) == (expected,)
+
+
+def test_all_faults_of_all_files_come_at_once() -> None:
+    bad = changed(changed(FIXED, "tp: 4", "tp: -4"), "[1, 2]", "[0]")
+    found = problems(
+        a=bad, b="- x", runners=changed(RUNNERS, "gpus-per-node: 8", "gpus-per-nod: 8")
+    )
+    assert [(p.file, p.line, p.key) for p in found] == [
+        ("runners.yaml", 5, "hardware.cluster:h200-cw.gpus-per-node"),
+        ("runners.yaml", 5, "hardware.cluster:h200-cw.gpus-per-nod"),
+        ("a.yaml", 14, f"{SPACE}[0].tp"),
+        ("a.yaml", 15, f"{SPACE}[1].conc-list[0]"),
+        ("b.yaml", 1, None),
+    ]
+    assert found[1].message == "unknown field 'gpus-per-nod'; did you mean 'gpus-per-node'?"
+    assert str(found[2]) == f"a.yaml:14: {SPACE}[0].tp: expected a positive integer, got -4"
+
+
+def test_a_label_without_machines() -> None:
+    text = changed(RUNNERS, "h200: [h200-cw_0]\n  cluster", "h200: []\n  cluster")
+    expected = Problem(
+        "expected at least one item, got an empty list", "runners.yaml", 2, "labels.h200"
+    )
+    assert problems(m=FIXED, runners=text) == (expected,)
+
+
+def test_an_undefined_runner_label_is_a_warning() -> None:
+    configs = load(m=changed(FIXED, "runner: h200", "runner: h20"))
+    message = "runner label 'h20' is not defined in runners.yaml; did you mean 'h200'?"
+    assert configs.warnings == (Problem(message, "m.yaml", 5, "qwen.runner"),)
+
+
+def test_a_multi_node_config_is_skipped_by_name() -> None:
+    (skipped,) = load(m=MULTI).skipped
+    assert skipped.config == "qwen"
+    assert skipped.reason == "multi-node deployments are not expanded yet"

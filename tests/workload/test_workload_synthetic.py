@@ -1,0 +1,228 @@
+"""Sessions from a profile, and the opening of a workload from settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferometer.core import Session, Turn, WorkloadSettings
+from inferometer.errors import InputError
+from inferometer.workload import (
+    FixedLengths,
+    Profile,
+    named,
+    open_workload,
+    prefix_hit,
+    sessions_digest,
+    synthesize,
+)
+
+SETTINGS = WorkloadSettings(
+    kind="agentic",
+    duration_s=60.0,
+    requests=None,
+    seed=42,
+    isl=None,
+    osl=None,
+    length_ratio=1.0,
+    sessions="synthetic:quickstart",
+    sessions_digest=None,
+    replay_rules="agentx-1",
+    warmup_requests_per_lane=3,
+    warmup_grace_s=60.0,
+    start_min_share=0.25,
+    start_max_share=0.75,
+    tree_idle_cap_s=300.0,
+    system_idle_cap_s=10.0,
+)
+QUICKSTART = named("quickstart")
+
+
+def made(profile: Profile = QUICKSTART, count: int = 32) -> tuple[Session, ...]:
+    return synthesize(profile, count, 42)
+
+
+def by_agent(session: Session) -> dict[str, list[Turn]]:
+    agents: dict[str, list[Turn]] = {}
+    for turn in session.turns:
+        agents.setdefault(turn.agent, []).append(turn)
+    return agents
+
+
+def shared_blocks(left: Turn, right: Turn) -> int:
+    least = min(len(left.block_ids), len(right.block_ids))
+    same = left.block_ids[:least] == right.block_ids[:least]
+    return least if same.all() else int(same.argmin())
+
+
+@pytest.mark.parametrize("name", ["quickstart", "corpus"])
+def test_turns_are_ordered_and_whole(name: str) -> None:
+    profile = named(name)
+    for session in made(profile, 12):
+        for index, turn in enumerate(session.turns):
+            assert turn.index == index
+            assert all(before < index for before in turn.after)
+            assert len(turn.after) == len(set(turn.after))
+            assert turn.gap_ns >= 0
+            assert turn.output_tokens >= 1
+            assert len(turn.block_ids) == turn.input_tokens // session.block_size
+            assert len(np.unique(turn.block_ids)) == len(turn.block_ids)
+
+
+def test_quickstart_is_as_declared() -> None:
+    sessions = made()
+    root = [turn for session in sessions for turn in session.root_turns]
+    assert all(20 <= len(session.root_turns) <= 40 for session in sessions)
+    assert all(2000 <= session.turns[0].input_tokens <= 4000 for session in sessions)
+    assert all(20 <= turn.output_tokens <= 60 for turn in root)
+    gaps = [turn.gap_ns / 1e9 for turn in root if turn.after]
+    assert min(gaps) >= 0.05
+    assert max(gaps) <= 0.5
+    assert 5 <= sum(len(by_agent(session)) > 1 for session in sessions) <= 25
+    assert 0.85 < prefix_hit(sessions) < 0.98
+
+
+def test_corpus_has_the_medians_of_the_recordings() -> None:
+    sessions = made(named("corpus"), 64)
+    root = [turn for session in sessions for turn in session.root_turns]
+    growth = [
+        after.input_tokens - before.input_tokens
+        for session in sessions
+        for before, after in pairwise(session.root_turns)
+        if after.input_tokens > before.input_tokens
+    ]
+    assert np.median([turn.output_tokens for turn in root]) == pytest.approx(239, rel=0.1)
+    assert np.median([turn.gap_ns / 1e9 for turn in root if turn.after]) == pytest.approx(
+        11, rel=0.2
+    )
+    assert np.median(growth) == pytest.approx(712, rel=0.2)
+    assert prefix_hit(sessions) == pytest.approx(0.957, abs=0.02)
+
+
+def test_a_context_grows_by_whole_blocks_or_falls_back_to_the_instructions() -> None:
+    kept = QUICKSTART.root.shared_tokens // QUICKSTART.block_size
+    breaks = 0
+    for session in made():
+        for before, after in pairwise(session.root_turns):
+            shared = shared_blocks(before, after)
+            breaks += shared < len(before.block_ids)
+            assert shared in (len(before.block_ids), kept)
+            if shared > kept:
+                assert after.input_tokens >= before.input_tokens + before.output_tokens
+    assert breaks > 0
+
+
+def test_subagents_share_their_instructions_and_nothing_with_the_root() -> None:
+    kept = QUICKSTART.subagent.shared_tokens // QUICKSTART.block_size
+    pairs = 0
+    for session in made():
+        agents = by_agent(session)
+        root_ids = set(np.concatenate([turn.block_ids for turn in agents.pop("root")]).tolist())
+        for left, right in pairwise(agents.values()):
+            pairs += 1
+            assert shared_blocks(left[0], right[0]) == kept
+        for turns in agents.values():
+            assert not root_ids & set(turns[-1].block_ids.tolist())
+    assert pairs > 0
+
+
+def test_subagents_join_unless_in_the_background() -> None:
+    joined = background = 0
+    for session in made():
+        waited = {before for turn in session.turns for before in turn.after}
+        for agent, turns in by_agent(session).items():
+            if agent != "root":
+                assert session.turns[turns[0].after[0]].agent == "root"
+                launched_last = turns[0].after[0] == session.root_turns[-1].index
+                joined += turns[-1].index in waited
+                background += turns[-1].index not in waited and not launched_last
+    assert joined > background > 0
+
+
+def test_a_session_depends_on_profile_seed_and_number_alone() -> None:
+    few, many = made(count=2), made(count=5)
+    for left, right in zip(few, many, strict=False):
+        assert [(t.after, t.gap_ns, t.input_tokens) for t in left.turns] == [
+            (t.after, t.gap_ns, t.input_tokens) for t in right.turns
+        ]
+        assert all(
+            np.array_equal(a.block_ids, b.block_ids)
+            for a, b in zip(left.turns, right.turns, strict=True)
+        )
+    other = synthesize(QUICKSTART, 2, 43)
+    assert [t.input_tokens for t in other[0].turns] != [t.input_tokens for t in few[0].turns]
+
+
+def test_an_unknown_profile_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"'quikstart'; did you mean 'quickstart'\? \(there are: "):
+        named("quikstart")
+
+
+def test_open_synthetic() -> None:
+    workload = open_workload(SETTINGS, 40)
+    assert workload.wrapped_lanes == 40 - QUICKSTART.sessions
+    assert workload.session(0, 0).id.startswith("quickstart-")
+    assert workload.start(0).start > 0
+    assert workload.notes()["sessions"] == QUICKSTART.sessions
+
+
+def test_sessions_that_changed_since_the_plan_are_refused() -> None:
+    digest = sessions_digest("synthetic:quickstart")
+    assert open_workload(replace(SETTINGS, sessions_digest=digest), 1).wrapped_lanes == 0
+    with pytest.raises(InputError, match="have changed since the plan was made"):
+        open_workload(replace(SETTINGS, sessions_digest="0" * 64), 1)
+
+
+def test_open_fixed() -> None:
+    workload = open_workload(replace(SETTINGS, kind="fixed", isl=100, osl=10), 4)
+    assert isinstance(workload, FixedLengths)
+    assert (workload.session(0, 0).turns[0].input_tokens, workload.wrapped_lanes) == (100, 0)
+    assert workload.notes() == {}
+
+
+def test_open_recorded(tmp_path: Path) -> None:
+    row = {"t": 0, "type": "n", "in": 70, "out": 0, "hash_ids": [0], "new": 1}
+    trace = {"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [row]}
+    (tmp_path / "x.json").write_text(json.dumps(trace))
+    notes = open_workload(replace(SETTINGS, sessions=str(tmp_path)), 1).notes()
+    assert (notes["turns"], notes["zero_output"], notes["api_time_unknown"]) == (1.0, 1.0, 1.0)
+    assert notes["unknown_fields"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (replace(SETTINGS, seed=-1), "seed: expected an integer >= 0, got -1"),
+        (replace(SETTINGS, sessions=None), "needs sessions"),
+        (replace(SETTINGS, kind="fixed"), "needs isl and osl"),
+        (replace(SETTINGS, sessions="synthetic:corpse"), "did you mean 'corpus'"),
+        (replace(SETTINGS, sessions="no/such/folder"), "no/such/folder: no such file"),
+    ],
+)
+def test_settings_that_cannot_be_opened(settings: WorkloadSettings, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        open_workload(settings, 1)
+
+
+def test_digest_covers_names_and_bytes(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_bytes(b"{}")
+    (tmp_path / "a.json").write_bytes(b"123")
+    expected = hashlib.sha256(b"a.json\n3\n123b.json\n2\n{}").hexdigest()
+    assert sessions_digest(str(tmp_path)) == expected
+    (tmp_path / "b.json").rename(tmp_path / "c.json")
+    assert sessions_digest(str(tmp_path)) != expected
+
+
+def test_digest_of_a_profile_is_of_its_values() -> None:
+    quick = sessions_digest("synthetic:quickstart")
+    assert len(quick) == 64
+    assert quick == sessions_digest("synthetic:quickstart")
+    assert quick != sessions_digest("synthetic:corpus")
+    with pytest.raises(InputError, match="no synthetic profile 'nothing'"):
+        sessions_digest("synthetic:nothing")

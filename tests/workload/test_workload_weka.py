@@ -1,0 +1,221 @@
+"""The weka reader: what it accepts, what it counts, and what it says about a bad file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer.errors import InputError
+from inferometer.workload import read_corpus, read_weka
+from inferometer.workload.weka import MAX_PROBLEMS_PER_FILE
+
+
+def request(t: float, tokens: int = 130, **more: Any) -> dict[str, Any]:
+    """A request of two whole blocks and two tokens, one second long."""
+    row = {"t": t, "type": "s", "in": tokens, "out": 5, "hash_ids": [1, 2], "api_time": 1.0}
+    return {**row, **more}
+
+
+def trace(*requests: object, **more: Any) -> dict[str, Any]:
+    return {
+        "id": "one",
+        "block_size": 64,
+        "hash_id_scope": "local",
+        "requests": list(requests),
+        **more,
+    }
+
+
+def write(folder: Path, content: object, name: str = "a.json") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def problems_of(path: Path) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        read_weka(path)
+    return [str(problem).replace(str(path), path.name) for problem in caught.value.problems]
+
+
+def test_a_chain_of_turns(tmp_path: Path) -> None:
+    path = write(tmp_path, trace(request(10), request(14.5, 200, hash_ids=[1, 2, 3])))
+    (session,) = read_weka(path)
+    assert (session.id, session.block_size) == ("one", 64)
+    first, second = session.turns
+    assert (first.after, first.gap_ns) == ((), 0)
+    assert (second.after, second.gap_ns) == ((0,), 3_500_000_000)
+    assert (second.input_tokens, second.output_tokens) == (200, 5)
+    assert second.block_ids.tolist() == [1, 2, 3]
+
+
+def test_requests_out_of_order_are_sorted_by_time(tmp_path: Path) -> None:
+    (session,) = read_weka(write(tmp_path, trace(request(5, 131), request(0, 130))))
+    assert [turn.input_tokens for turn in session.turns] == [130, 131]
+
+
+def test_missing_api_time_is_inferred_from_the_next_turn_or_counted(tmp_path: Path) -> None:
+    requests = (
+        request(0, api_time=None),  # the next one thought for 3 s: it ended at 7
+        request(10, think_time=3.0, api_time=None),  # the next one's 25 s are more than there are
+        request(20, think_time=25.0),
+    )
+    corpus = read_corpus(write(tmp_path, trace(*requests)))
+    assert (corpus.report.api_time_inferred, corpus.report.api_time_unknown) == (1, 1)
+    turns = corpus.sessions[0].turns
+    assert [turn.gap_ns for turn in turns] == [0, 3_000_000_000, 10_000_000_000]
+
+
+def test_what_had_to_be_decided_is_counted(tmp_path: Path) -> None:
+    corpus = read_corpus(
+        write(
+            tmp_path,
+            trace(
+                request(0, out=0),
+                request(0.5, hash_ids=[1, 2, 3], colour="red"),
+                request(5, hash_ids=[1]),
+                mood=1,
+            ),
+        )
+    )
+    report = corpus.report
+    assert (report.sessions, report.turns, report.zero_output) == (1, 3, 1)
+    assert (report.hash_floor, report.hash_ceil, report.hash_short) == (1, 1, 1)
+    assert (report.near_overlaps, report.renumbered) == (1, 0)
+    assert report.unknown_fields == {"requests[].colour": 1, "mood": 1}
+    turns = corpus.sessions[0].turns
+    assert turns[0].output_tokens == 1
+    assert turns[1].block_ids.tolist() == [1, 2], "the id of the partial block is dropped"
+
+
+def test_large_ids_are_numbered_anew_and_keep_their_sameness(tmp_path: Path) -> None:
+    rows = (request(0, hash_ids=[2**40, 7]), request(5, 200, hash_ids=[2**40, 7, 2**50]))
+    corpus = read_corpus(write(tmp_path, trace(*rows)))
+    assert corpus.report.renumbered == 1
+    assert [t.block_ids.tolist() for t in corpus.sessions[0].turns] == [[1, 0], [1, 0, 2]]
+
+
+def test_jsonl_holds_a_session_a_line(tmp_path: Path) -> None:
+    lines = [json.dumps(trace(request(0), id=name)) for name in ("x", "y")]
+    path = write(tmp_path, lines[0] + "\n\n" + lines[1] + "\n", "a.jsonl")
+    assert [session.id for session in read_weka(path)] == ["x", "y"]
+
+
+def test_a_directory_is_read_in_order_of_names(tmp_path: Path) -> None:
+    write(tmp_path, trace(request(0), id="second"), "b.json")
+    write(tmp_path, trace(request(0), id="first"), "a.json")
+    write(tmp_path, "not a trace", "notes.txt")
+    assert [session.id for session in read_weka(tmp_path)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"in": -4}, "requests[1].in: expected an integer >= 1 (tokens), got -4"),
+        ({"in": True}, "requests[1].in: expected an integer >= 1 (tokens), got True"),
+        ({"in": 130.0}, "requests[1].in: expected an integer >= 1 (tokens), got 130.0"),
+        ({"out": "5"}, "requests[1].out: expected an integer >= 0 (tokens), got '5'"),
+        ({"t": None}, "requests[1].t: expected a number of seconds in [0, 2e9], got null"),
+        ({"t": 1e300}, "requests[1].t: expected a number of seconds in [0, 2e9], got 1e+300"),
+        (
+            {"api_time": -1},
+            "requests[1].api_time: expected a number of seconds in [0, 2e9] or null, got -1",
+        ),
+        ({"hash_ids": [1, 2.5]}, "requests[1].hash_ids: expected a list of integers in [0, 2^63)"),
+        ({"hash_ids": [1, [2]]}, "requests[1].hash_ids: expected a list of integers in [0, 2^63)"),
+        ({"hash_ids": [1, -2]}, "requests[1].hash_ids: expected a list of integers in [0, 2^63)"),
+        (
+            {"hash_ids": [1, 2, 3, 4]},
+            "requests[1].hash_ids: expected at most 3 ids for 130 tokens in blocks of 64, got 4",
+        ),
+        ({"hash_ids": {}}, "requests[1].hash_ids: expected a list of integers, got an object of 0"),
+    ],
+)
+def test_a_bad_value_names_its_path(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
+    path = write(tmp_path, trace(request(0), {**request(5), **row}))
+    assert problems_of(path) == [f"a.json: {problem}"]
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    broken = request(0)
+    del broken["in"], broken["hash_ids"]
+    nested = {"t": 3, "type": "subagent", "requests": [request(0, out=-1)]}
+    inner = {"t": 3, "type": "subagent", "requests": [{**nested}]}
+    path = write(tmp_path, trace(request(0), broken, nested, inner, 7, hash_id_scope="global"))
+    assert problems_of(path) == [
+        "a.json: hash_id_scope: expected \"local\" (ids are of this trace alone), got 'global'",
+        "a.json: requests[1].in: missing; expected an integer >= 1 (tokens)",
+        "a.json: requests[1].hash_ids: missing; expected a list of integers",
+        "a.json: requests[2].requests[0].out: expected an integer >= 0 (tokens), got -1",
+        'a.json: requests[3].requests[0].type: expected "n", "s" or, at the top, "subagent", '
+        "got 'subagent'",
+        "a.json: requests[3].requests[0].in: missing; expected an integer >= 1 (tokens)",
+        "a.json: requests[3].requests[0].out: missing; expected an integer >= 0 (tokens)",
+        "a.json: requests[3].requests[0].hash_ids: missing; expected a list of integers",
+        "a.json: requests[4]: expected an object, got 7",
+    ]
+
+
+def test_problems_of_a_file_are_capped(tmp_path: Path) -> None:
+    path = write(tmp_path, trace(*[request(n, out=-1) for n in range(30)]))
+    found = problems_of(path)
+    assert len(found) == MAX_PROBLEMS_PER_FILE + 1
+    assert found[-1] == "a.json: and 10 more problems"
+
+
+def test_every_bad_file_of_a_directory_is_told(tmp_path: Path) -> None:
+    write(tmp_path, trace(id="a"), "a.json")
+    write(tmp_path, trace(request(0), id=""), "b.json")
+    with pytest.raises(InputError) as caught:
+        read_weka(tmp_path)
+    assert [(Path(p.file or "").name, p.key) for p in caught.value.problems] == [
+        ("a.json", "requests"),
+        ("b.json", "id"),
+    ]
+
+
+def test_truncated_json_names_file_and_line(tmp_path: Path) -> None:
+    text = json.dumps(trace(request(0)), indent=1)
+    cut = write(tmp_path, text[: text.index('"hash_ids"')])
+    (problem,) = problems_of(cut)
+    assert problem.startswith("a.json:11: not valid JSON at column ")
+    lines = write(tmp_path, json.dumps(trace(request(0))) + '\n{"id": ', "b.jsonl")
+    (problem,) = problems_of(lines)
+    assert problem.startswith("b.jsonl:2: not valid JSON at column ")
+
+
+def test_a_bad_line_names_its_number(tmp_path: Path) -> None:
+    good, bad = json.dumps(trace(request(0))), json.dumps(trace(request(0, out=-1), id="two"))
+    path = write(tmp_path, f"{good}\n{bad}\n", "a.jsonl")
+    assert problems_of(path) == [
+        "a.jsonl:2: requests[0].out: expected an integer >= 0 (tokens), got -1"
+    ]
+
+
+def test_a_session_id_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path, trace(request(0)), "a.json")
+    write(tmp_path, trace(request(0)), "b.json")
+    with pytest.raises(InputError, match=r"b\.json: id: session 'one' was already read from .*a"):
+        read_weka(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.json", "", "a.json: expected a trace, the file is empty"),
+        ("a.jsonl", "\n \n", "a.jsonl: expected a trace, the file is empty"),
+        ("a.json", "[]", "a.json: expected a trace (an object), got a list of 0"),
+    ],
+)
+def test_a_file_without_a_trace(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    assert problems_of(write(tmp_path, content, name)) == [problem]
+
+
+def test_a_path_without_traces(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected \.json or \.jsonl files, found none"):
+        read_weka(tmp_path)
+    with pytest.raises(InputError, match="no such file or directory"):
+        read_weka(tmp_path / "absent")
