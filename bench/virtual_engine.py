@@ -70,8 +70,8 @@ def main() -> None:
     parser.add_argument("--drafts", type=int, default=0)
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
-    argv = "--model Qwen/Qwen3.5-397B-A17B --gpu b200 -tp 8 --precision fp4".split()
-    argv += ["--num-gpu-blocks-override", "160000"]
+    argv = ["--model", "Qwen/Qwen3.5-397B-A17B", "--gpu", "b200", "-tp", "8"]
+    argv += ["--precision", "fp4", "--num-gpu-blocks-override", "160000"]
     if given.drafts:
         argv += ["--speculative-tokens", str(given.drafts)]
         argv += ["--acceptance-length", str(1 + 0.6 * given.drafts)]

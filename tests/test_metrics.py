@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer import metrics
@@ -115,6 +115,7 @@ def test_errors_count_as_infinite() -> None:
     assert metrics.percentile_with_errors(values, 0, 90).value is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e3), min_size=10, max_size=50), st.sampled_from((50, 75, 90)))
 def test_without_errors_the_error_variant_is_the_percentile(
     numbers: list[float], percent: int
@@ -203,6 +204,7 @@ def test_tokens_inside_are_those_after_the_start_up_to_the_end() -> None:
     assert metrics.tokens_inside(at, tokens, ints(0, 3, 5), 2, 4).tolist() == [30, 40]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 100), st.integers(0, 9)), max_size=40),
     st.integers(0, 100),
@@ -235,6 +237,7 @@ def test_in_flight_is_open_time_inside_over_the_window() -> None:
     assert metrics.in_flight(opened, closed, 10, 20) == Figure(0.7)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=30))
 def test_in_flight_is_littles_law_when_all_requests_are_inside(
     pairs: list[tuple[int, int]],
@@ -253,6 +256,7 @@ def test_covered_time_is_the_union_of_each_lane() -> None:
     assert metrics.covered_ns(ints(), ints(), ints(), 0, 100) == 0
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(-20, 60), st.integers(0, 50)), max_size=25)
 )

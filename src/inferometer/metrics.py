@@ -82,6 +82,16 @@ def e2el(last_token_ns: Ints, sent_ns: Ints) -> Floats:
     return _seconds(last_token_ns - sent_ns)
 
 
+def segment_sums(values: Counts, offsets: Ints) -> Ints:
+    """int64[n]: sum of each request's events; requests without any give 0."""
+    sums = np.zeros(len(offsets) - 1, np.int64)
+    some = np.diff(offsets) > 0
+    # `reduceat` has no empty segment; without them the others still adjoin.
+    if some.any():
+        sums[some] = np.add.reduceat(values, offsets[:-1][some], dtype=np.int64)
+    return sums
+
+
 def tokens_at_first(at_ns: Ints, tokens: Counts, offsets: Ints) -> Ints:
     """int64[n]: tokens of all events that share the stamp of their request's first event.
 
@@ -89,7 +99,7 @@ def tokens_at_first(at_ns: Ints, tokens: Counts, offsets: Ints) -> Ints:
     """
     lengths = np.diff(offsets)
     first = np.repeat(at_ns[offsets[:-1][lengths > 0]], lengths[lengths > 0])
-    return _segment_sums(np.where(at_ns == first, tokens, 0), offsets)
+    return segment_sums(np.where(at_ns == first, tokens, 0), offsets)
 
 
 def tpot(first_token_ns: Ints, last_token_ns: Ints, osl: Ints, at_first: Ints) -> Floats:
@@ -237,7 +247,7 @@ def tokens_inside(
     token of a run ends its window, and adjoining windows never count a token twice.
     """
     inside = (at_ns > start_ns) & (at_ns <= end_ns)
-    return _segment_sums(np.where(inside, tokens, 0), offsets)
+    return segment_sums(np.where(inside, tokens, 0), offsets)
 
 
 def per_second(amount: float, seconds: float) -> Figure:
@@ -370,12 +380,6 @@ def speed_of_light(measured: float, bound: float) -> Figure:
 
 def _seconds(span_ns: Counts) -> Floats:
     return span_ns / NS
-
-
-def _segment_sums(values: Counts, offsets: Ints) -> Ints:
-    """int64[n]: sum of each request's events; empty requests give 0."""
-    total = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-    return total[offsets[1:]] - total[offsets[:-1]]
 
 
 def _within(between: Counts, offsets: Ints) -> Ints:

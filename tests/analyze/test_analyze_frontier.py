@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer.analyze import knee, pareto
@@ -38,6 +38,7 @@ def test_unknown_values_are_left_out() -> None:
 small = st.integers(0, 6).map(float)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(small, small), max_size=20))
 def test_the_frontier_is_what_no_other_point_dominates(points: list[tuple[float, float]]) -> None:
     xs, ys = [x for x, _ in points], [y for _, y in points]

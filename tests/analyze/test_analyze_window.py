@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from analyze_factory import MS, inputs, record, window
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer.analyze import analyze_point
@@ -97,6 +97,7 @@ def test_the_population_is_measured_and_sent_from_the_start_up_to_the_end() -> N
     assert found.tolist() == [False, True, True, False, False]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 1_000), min_size=1, max_size=8), min_size=1, max_size=8),
     st.integers(0, 1_000),
@@ -108,6 +109,7 @@ def test_adjoining_windows_share_out_every_token(events: list[list[int]], cut: i
     assert total == pytest.approx(3 * sum(len(at) for at in events))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 5_000)), min_size=1, max_size=12))
 def test_in_flight_is_the_sum_of_open_time_when_all_is_inside(spans: list[tuple[int, int]]) -> None:
     records = [record(at, (at + length,), completion=1) for at, length in spans]

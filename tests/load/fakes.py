@@ -48,14 +48,24 @@ WORKLOAD = WorkloadSettings(
 )
 
 
-def chain(name: str, turns: int, gap_s: float, output: int = 4) -> Session:
+def chain(name: str, turns: int, gap_s: float, output: int = 4, first_gap_ns: int = 0) -> Session:
     """A session of `turns` root turns, `gap_s` apart."""
+    gap_ns = round(gap_s * NS)
     blocks = np.arange(1, dtype=np.int64)
     return Session(
         name,
         64,
         tuple(
-            Turn(i, "root", None, (i - 1,) if i else (), round(gap_s * NS), blocks, 64, output)
+            Turn(
+                i,
+                "root",
+                None,
+                (i - 1,) if i else (),
+                first_gap_ns if i == 0 else gap_ns,
+                blocks,
+                64,
+                output,
+            )
             for i in range(turns)
         ),
     )

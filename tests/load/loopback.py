@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,9 +130,9 @@ def make_transport(
     model: str = "m",
     encode: Callable[[Request], bytes] | None = None,
     headers: dict[str, str] | None = None,
-    **changes: object,
+    **changes: Any,
 ) -> SocketTransport:
-    settings = replace(SETTINGS, **changes)  # type: ignore[arg-type]
+    settings = replace(SETTINGS, **changes)
 
     def body(request: Request) -> bytes:
         return chat_body(model, "hello", request, settings)
@@ -139,7 +140,7 @@ def make_transport(
     return SocketTransport(url, encode or body, settings, headers or {}, RealClock())
 
 
-def run_one(url: str, model: str = "m", request_id: str = "r1", **changes: object) -> Exchange:
+def run_one(url: str, model: str = "m", request_id: str = "r1", **changes: Any) -> Exchange:
     """Send one request on a transport of its own."""
 
     async def main() -> Exchange:
@@ -152,7 +153,8 @@ def run_one(url: str, model: str = "m", request_id: str = "r1", **changes: objec
     return asyncio.run(main())
 
 
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+Reader = asyncio.StreamReader
+Writer = asyncio.StreamWriter
 Answer = Callable[[Reader, Writer], Awaitable[None]]
 
 

@@ -123,6 +123,13 @@ def test_a_turn_beyond_the_context_limit_is_not_sent_and_counted() -> None:
     assert run.report.context_overflows > 0
 
 
+def test_turns_that_wait_and_then_do_not_fit_end_too() -> None:
+    session = chain("s", 3, 1.0, first_gap_ns=NS)
+    run = drive(FakeWorkload(session), WORKLOAD, 1, lambda _: 1.0, max_model_len=64)
+    assert run.transport.sent == []
+    assert not run.report.window.complete
+
+
 def test_warm_up_beyond_its_grace_ends_the_point_with_the_reason() -> None:
     settings = replace(WORKLOAD, warmup_grace_s=5.0)
     workload = FakeWorkload(chain("s", 3, 0.0), FakeStart(warmup=2))

@@ -52,6 +52,11 @@ def test_ready_is_the_latest_end_also_when_ends_are_reported_out_of_order() -> N
     assert due(play.done(both.turns[1], 80)) == [(2, 90, 97)]
 
 
+def test_a_turn_without_predecessors_waits_for_its_gap_from_the_start() -> None:
+    both = session(turn(0, ()), turn(1, (), 40))
+    assert due(Play(both).start((), 100)) == [(0, 100, 100), (1, 100, 140)]
+
+
 def test_a_start_in_the_middle_takes_what_came_before_as_done() -> None:
     play = Play(TREE)
     assert due(play.start({0, 1}, 50)) == [(2, 50, 50), (4, 50, 50)]

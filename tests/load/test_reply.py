@@ -60,7 +60,7 @@ def test_a_whole_answer() -> None:
         ([sse(TOKEN), END], Status.TRUNCATED, "without \\[DONE\\] and without a finish_reason"),
         ([END], Status.TRUNCATED, "without \\[DONE\\]"),
         ([sse(TOKEN, b'{"error":{"message":"boom"}}', DONE)], Status.IN_BAND, "boom"),
-        ([b"1c\r\nevent: error\ndata: overload\n\n\r\n"], Status.IN_BAND, "overload"),
+        ([b"1d\r\nevent: error\ndata: overload\n\n\r\n"], Status.IN_BAND, "overload"),
         ([sse(TOKEN, b'{"choices":[')], Status.MALFORMED, "broken JSON"),
         ([sse(TOKEN), b"zz\r\n"], Status.MALFORMED, "bad chunk size"),
         ([sse(TOKEN, counted(0, b""), DONE)], Status.MALFORMED, "0 completion tokens after 1"),
@@ -134,7 +134,7 @@ def test_a_lost_connection(
     reads: list[bytes], error: OSError | None, expected: tuple[Status, str] | None
 ) -> None:
     it = reply(*reads)
-    assert it.ending is None
+    assert not it.body_complete
     it.lost(error, 99)
     status, text = expected or (Status.OK, None)
     assert it.ending == Ending(status, text, 99)
@@ -169,8 +169,10 @@ def test_events_of_one_read_share_its_stamp_and_say_so() -> None:
 
 
 def test_one_read_without_a_kernel_stamp_makes_the_source_the_read() -> None:
-    assert reply().stamp_source == "read"
-    it = reply(HEAD, sse(TOKEN))
-    assert it.stamp_source == "kernel"
-    it.feed(sse(DONE), Arrival(30, kernel=False))
-    assert it.stamp_source == "read"
+    kernel = Arrival(10, kernel=True)
+    it = Reply()
+    sources = [it.stamp_source]
+    for read, arrival in ((HEAD, kernel), (sse(TOKEN), Arrival(20, kernel=False)), (END, kernel)):
+        it.feed(read, arrival)
+        sources.append(it.stamp_source)
+    assert sources == ["read", "kernel", "read", "read"]

@@ -132,73 +132,12 @@ def test_a_wrong_name_shows_without_a_point_and_in_the_branch_not_taken() -> Non
         check("dp_attn and cnc > 2", NAMES)
 
 
-ATOMS = st.sampled_from(
-    [
-        "conc",
-        "tp",
-        "share",
-        "scenario",
-        "dp_attn",
-        "isl",
-        "nope",
-        "min",
-        "max",
-        "ceil",
-        "next_pow2",
-        "sequence_cap",
-        "clamp",
-        "0",
-        "1",
-        "2.5",
-        "64",
-        "1e308",
-        "9223372036854775807",
-        "'a'",
-        "''",
-        "(",
-        ")",
-        ",",
-        "+",
-        "-",
-        "*",
-        "/",
-        "//",
-        "%",
-        "**",
-        "<",
-        "<=",
-        "==",
-        "!=",
-        "and",
-        "or",
-        "not",
-        "if",
-        "else",
-        ".",
-        "[",
-        "]",
-        "lambda",
-        ":",
-        "=",
-        "None",
-        "True",
-        "False",
-        "in",
-        "is",
-        "not",
-        "f'{1}'",
-        "{",
-        "}",
-        "@",
-        "~",
-        "&",
-        "|",
-        "^",
-        ":=",
-        "await",
-        "yield",
-    ]
-)
+WORDS = """
+    conc tp share scenario dp_attn isl nope min max ceil next_pow2 sequence_cap clamp 0 1 2.5 64
+    1e308 9223372036854775807 'a' '' ( ) , + - * / // % ** < <= == != and or not if else . [ ]
+    lambda : = None True False in is f'{1}' { } @ ~ & | ^ := await yield
+"""
+ATOMS = st.sampled_from(WORDS.split())
 
 
 @given(st.lists(ATOMS, max_size=14).map(" ".join))
@@ -214,11 +153,11 @@ def test_only_input_errors_escape_from_any_text(source: str) -> None:
 def _only_input_errors(source: str) -> None:
     try:
         value = evaluate(source, NAMES)
-    except InputError as error:
-        assert str(error)
-    else:
-        assert isinstance(value, bool | int | float | str)
-        assert isinstance(value, bool | str) or (math.isfinite(value) and abs(value) < 1e309)
+    except InputError:
+        return
+    assert isinstance(value, bool | int | float | str)
+    assert isinstance(value, float | str) or abs(value) <= MAX_INT
+    assert not isinstance(value, float) or math.isfinite(value)
 
 
 @given(st.text(alphabet="{}conc *2'port\n", max_size=30))
@@ -230,9 +169,10 @@ def test_a_template_that_checks_renders_or_fails_as_an_input_error(template: str
             render(template, NAMES)
         return
     try:
-        assert isinstance(render(template, NAMES), bool | int | float | str)
-    except InputError as error:
-        assert str(error)
+        value = render(template, NAMES)
+    except InputError:
+        return
+    assert isinstance(value, bool | int | float | str)
 
 
 numbers = st.integers(-MAX_INT, MAX_INT)

@@ -37,7 +37,7 @@ SPREAD = {"mean": 1.04, "p50": 1.0, "p75": 1.12, "p90": 1.35, "p95": 1.6, "p99":
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A kind of GPU: seconds a token alone, seconds a token more for each lane, seconds a prefill."""
+    """A kind of GPU. Seconds: of a token alone, more for each lane, of 1k tokens of prefill."""
 
     hardware: str
     vendor: str
@@ -150,12 +150,14 @@ def result(machine: Machine, at: Point) -> Result:
     notes["engine_lateness_p99_ms"] = "only the built-in engine reports it"
     if at.conc < 4:
         few = {name for name in values if "_p99" in name and name[:4] in ("ttft", "tpot", "intv")}
-        notes |= {name: "needs 100 samples, has 64" for name in few}
+        notes |= dict.fromkeys(few, "needs 100 samples, has 64")
         values |= dict.fromkeys(few)
     return Result(
         format=1,
         point=at,
-        digest=(f"{at.conc:04x}{at.parallelism.tp:02x}" + at.hardware.encode().hex()).ljust(64, "7"),
+        digest=(f"{at.conc:04x}{at.parallelism.tp:02x}" + at.hardware.encode().hex()).ljust(
+            64, "7"
+        ),
         provenance="measured",
         clock="real",
         gpus=at.parallelism.gpus,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inferometer.core import Phase, Record, Status
-from inferometer.metrics import Bools, Counts, Ints
+from inferometer.metrics import Bools, Counts, Ints, segment_sums
 
 ABSENT = np.iinfo(np.int64).min
 STATUSES = tuple(Status)
@@ -87,8 +87,7 @@ class Columns:
     @property
     def osl(self) -> Ints:
         """Output tokens: server usage, else the sum over the events (1 each where not counted)."""
-        total = np.concatenate(([0], np.cumsum(self.tokens, dtype=np.int64)))
-        seen = total[self.offsets[1:]] - total[self.offsets[:-1]]
+        seen = segment_sums(self.tokens, self.offsets)
         return np.where(self.completion != ABSENT, self.completion, seen)
 
     @property

@@ -135,7 +135,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The measured interval; `declared_s` is what the plan asked for, `complete` that it was had."""
+    """The measured interval; `declared_s` is what the plan asked, `complete` that it was had."""
 
     kind: Literal["duration", "requests"]
     start_ns: int

@@ -35,7 +35,7 @@ class Turn:
     """One recorded or generated request of a session.
 
     It starts `gap_ns` after the last of `after` (indices of turns of the same session) has ended;
-    with `after` empty it is ready when the session starts.
+    with `after` empty, `gap_ns` after the session's start.
     """
 
     index: int
@@ -45,7 +45,7 @@ class Turn:
     after: tuple[int, ...]
     gap_ns: int
     block_ids: npt.NDArray[np.int64]
-    """int64[n], the trace's own ids: unique within the session, not beyond."""
+    """int64[n]: equal ids are equal blocks within the session, and mean nothing beyond it."""
     input_tokens: int
     output_tokens: int
 

@@ -66,7 +66,7 @@ class ChunkReader:
         ):
             return self._same
         chunk = decode(data)
-        if chunk.token and not chunk.finished and chunk.usage is None:
+        if chunk.token and chunk.usage is None:  # counts change with every chunk
             self._remember(data, chunk)
         return chunk
 

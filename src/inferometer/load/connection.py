@@ -20,6 +20,7 @@ from inferometer.load.stamps import (
     ArrivalStamps,
     WallOffset,
     enable_kernel_stamps,
+    stamping_socket,
 )
 from inferometer.load.tls import TlsChannel
 
@@ -180,6 +181,7 @@ class ConnectionPool:
         self._server = server
         self._clock = clock
         self._stamps = ArrivalStamps(WallOffset(clock.now_ns))
+        self._stamping = stamping_socket()
         self._context = ssl.create_default_context() if server.tls else None
         self._idle: list[tuple[Connection, int]] = []
         self._addresses: list[tuple[int, Any]] = []
@@ -201,7 +203,8 @@ class ConnectionPool:
         self._idle.append((connection, self._clock.now_ns()))
 
     def close(self) -> None:
-        """Close the idle ones."""
+        """Close the idle ones, and ask for stamps no longer."""
+        self._stamping.close()
         for connection, _ in self._idle:
             connection.close()
         self._idle.clear()

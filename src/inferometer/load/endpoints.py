@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -21,8 +22,11 @@ def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
 
     Raises InputError with every fault of the URL.
     """
+    try:
+        parts = urlsplit(base_url.strip())
+    except ValueError:
+        raise InputError(Problem("base URL is not a URL", key="base_url")) from None
     problems = []
-    parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https"):
         problems.append("must start with http:// or https://")
     if not parts.hostname:
@@ -31,6 +35,8 @@ def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
         problems.append("must not hold '?' or '#'")
     if parts.username is not None or parts.password is not None:
         problems.append("must not hold a user name or password; set OPENAI_API_KEY instead")
+    if not re.fullmatch(r"[!-~]*", parts.netloc + parts.path):
+        problems.append("holds a space or a character that is not ASCII")
     tls = parts.scheme == "https"
     port = 443 if tls else 80
     try:

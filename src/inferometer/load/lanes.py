@@ -159,6 +159,7 @@ class Lanes:
     def _begin(self, lane: Lane) -> frozenset[int]:
         """Give a lane its next session; the turns of its first play that are taken as done."""
         lane.number += 1
+        lane.fruitless += 1
         lane.play = Play(self._workload.session(lane.index, lane.number))
         if lane.number > 0:
             return frozenset()
@@ -172,9 +173,7 @@ class Lanes:
         while lane.play is not None:
             self._take(lane, lane.play.start(skipped, at_ns))
             if not lane.play.drained:
-                lane.fruitless = 0
                 return
-            lane.fruitless += 1
             if lane.fruitless >= FRUITLESS_SESSIONS:
                 self.stop(f"no session fits the context limit of {self.config.max_model_len}")
                 return
@@ -199,6 +198,7 @@ class Lanes:
             return
         request = self._request(lane, item)
         lane.open += 1
+        lane.fruitless = 0
         if lane.warm_left > 0:
             lane.warm_left -= 1
             lane.warming.add(request.id)

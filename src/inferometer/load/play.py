@@ -46,15 +46,18 @@ class Play:
     def start(self, skipped: Iterable[int], at_ns: int) -> list[Ready]:
         """Take `skipped` as done long ago, and hand out every turn that waits for nothing.
 
-        A turn whose predecessors were all skipped starts at once: its gap lies in the past.
+        From the top, a turn without predecessors is due its gap after the session's start. In
+        the middle, what is free starts at once: its gap lies in the past.
         """
+        skipped = frozenset(skipped)
         for index in skipped:
             self._handed[index] = True
             self._close(index, None)
         free = [t for t in self.session.turns if not self._handed[t.index] and self._free(t)]
         for turn in free:
             self._handed[turn.index] = True
-        return [Ready(turn, at_ns, at_ns) for turn in free]
+        gaps_ns = [0 if skipped else turn.gap_ns for turn in free]
+        return [Ready(turn, at_ns, at_ns + gap) for turn, gap in zip(free, gaps_ns, strict=True)]
 
     def done(self, turn: Turn, end_ns: int) -> list[Ready]:
         """The turn succeeded; hand out what was waiting for it."""

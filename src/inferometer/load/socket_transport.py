@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
+import ssl
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
@@ -30,7 +32,7 @@ class SocketTransport:
     """A `Transport` to one OpenAI-compatible server.
 
     `encode` gives the JSON body of a request; `headers` go with every request. An API key is taken
-    from OPENAI_API_KEY, sent, and kept out of everything else. Raises InputError.
+    from OPENAI_API_KEY, sent, and kept out of everything else. Raises InputError. To be closed.
     """
 
     def __init__(
@@ -42,21 +44,21 @@ class SocketTransport:
         clock: Clock,
     ) -> None:
         self.tokens_seen = 0
-        server, self._path = parse_base_url(base_url, settings.endpoint)
+        self._server, self._path = parse_base_url(base_url, settings.endpoint)
         self._encode = encode
         self._settings = settings
         self._api_key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._headers = _fixed_headers(server, headers, self._api_key)
+        self._headers = _fixed_headers(self._server, headers, self._api_key)
         self._clock = clock
-        self._pool = ConnectionPool(server, clock)
+        self._pool = ConnectionPool(self._server, clock)
         self._open: dict[str, Flight] = {}
         self._drains: set[Drain] = set()
         self._aborted: dict[str, Status] = {}
 
     async def send(self, request: Request) -> Exchange:
         """Post one request and follow its answer to the end, whatever that is."""
-        flight = Flight(self._settings, self._clock, self._count_tokens)
         payload = self._payload(request)
+        flight = Flight(self._settings, self._clock, self._count_tokens)
         self._open[request.id] = flight
         if request.id in self._aborted:
             self.abort(request.id, self._aborted.pop(request.id))
@@ -113,7 +115,8 @@ class SocketTransport:
             try:
                 connection = kept or await self._pool.connect()
             except OSError as error:
-                flight.end(Status.CONNECT, f"cannot connect: {error.strerror or error}")
+                text = f"cannot connect to {self._server.authority}: {_reason(error)}"
+                flight.end(Status.CONNECT, text)
                 return
             flight.start_on(connection, reused=kept is not None)
             try:
@@ -178,6 +181,13 @@ def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> di
     if problems:
         raise InputError(*problems)
     return headers
+
+
+def _reason(error: OSError) -> str:
+    """The system's own words, which asyncio replaces; TLS and look-ups have their own."""
+    if error.errno is None or isinstance(error, ssl.SSLError | socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def _is_line(text: str) -> bool:

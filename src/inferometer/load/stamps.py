@@ -40,6 +40,17 @@ def enable_kernel_stamps(sock: socket.socket) -> None:
             sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
+def stamping_socket() -> socket.socket:
+    """A socket that asks for stamps and does nothing else; the caller closes it.
+
+    Linux begins to stamp a moment after the first socket asked, and stops when none does: while
+    this one is open, the first reads of a new connection are stamped too.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    enable_kernel_stamps(sock)
+    return sock
+
+
 class WallOffset:
     """Wall clock minus monotonic clock, sampled anew every 100 ms while it is used.
 

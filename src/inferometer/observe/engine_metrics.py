@@ -30,12 +30,15 @@ GAUGES = (
 REQUESTS = "vllm:request_success_total"
 PROMPT_TOKENS = "vllm:prompt_tokens_total"
 GENERATION_TOKENS = "vllm:generation_tokens_total"
-LATENESS_P99 = "inferometer_simulated_lateness_p99_seconds"
+LATENESS_P99 = 'inferometer_simulated_lateness_seconds{quantile="0.99"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One page: every sample's value summed over its labels, by sample name."""
+    """One page: every sample's value summed over its labels, by sample name.
+
+    Quantiles do not add up: each is kept by itself, as `name{quantile="0.99"}`.
+    """
 
     at_ns: int
     values: Mapping[str, float]
@@ -46,7 +49,10 @@ def parse(text: str, at_ns: int) -> Scrape:
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            values[sample.name] = values.get(sample.name, 0.0) + sample.value
+            name = sample.name
+            if (quantile := sample.labels.get("quantile")) is not None:
+                name = f'{name}{{quantile="{quantile}"}}'
+            values[name] = values.get(name, 0.0) + sample.value
     return Scrape(at_ns, values)
 
 

@@ -56,7 +56,7 @@ class Client(_Settings):
 
 
 class Workload(_Settings):
-    """Mirrors `core.WorkloadSettings`."""
+    """Mirrors `core.WorkloadSettings`. `sessions` may be null: who runs the point may name them."""
 
     kind: Annotated[Literal["fixed", "agentic"], one_of("fixed", "agentic")]
     duration_s: Seconds | None
@@ -82,10 +82,6 @@ class Workload(_Settings):
             yield Fault(("start_min_share",), f"is above start_max_share, {self.start_max_share}")
         if self.kind == "fixed" and (self.isl is None or self.osl is None):
             yield Fault(("isl",), "a fixed workload needs isl and osl")
-        if self.kind == "agentic" and self.sessions is None:
-            yield Fault(("sessions",), "agentic replay needs sessions: a path or synthetic:NAME")
-        if self.kind == "agentic" and self.duration_s is None:
-            yield Fault(("duration_s",), "agentic replay runs for a duration")
 
 
 class Checked(NamedTuple):

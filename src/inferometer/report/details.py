@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from inferometer.core import ClientSettings, LaunchPlan, Origin, Reason, Result, WorkloadSettings
 from inferometer.report.charts import reason
 from inferometer.report.fields import (
+    DISTRIBUTIONS,
     FIELDS,
     INTERACTIVITIES,
     LATENCIES,
@@ -19,7 +20,6 @@ from inferometer.report.fields import (
     UNKNOWN,
     count,
     significant,
-    statistic_of,
 )
 from inferometer.report.fields import field as metric_field
 from inferometer.report.view import PointView, RunView
@@ -132,7 +132,7 @@ def _groups(result: Result, texts: Texts) -> list[Json]:
     order = {name: rank for rank, name in enumerate(FIELDS)}
     listed = sorted(result.metrics, key=lambda name: (order.get(name, len(order)), name))
     for name in listed:
-        if statistic_of(name):
+        if name in DISTRIBUTIONS:
             continue
         item = metric_field(name)
         row = [*texts.row((item.label, item.definition)), *_cell(result, name, texts)]

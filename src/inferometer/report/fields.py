@@ -76,15 +76,6 @@ def field(name: str) -> Field:
     return FIELDS.get(name) or Field(name, name, "", OTHER)
 
 
-def statistic_of(name: str) -> tuple[str, str] | None:
-    """`('ttft', 'p90')` for `ttft_p90_s`, `('intvty', 'p50')` for `intvty_p50`, else None."""
-    for base, suffix in (*((b, "_s") for b in LATENCIES), *((b, "") for b in INTERACTIVITIES)):
-        for statistic in STATISTICS:
-            if name == f"{base}_{statistic}{suffix}":
-                return base, statistic
-    return None
-
-
 LATENCIES: dict[str, tuple[str, str, Kind, str]] = {
     "ttft": (
         "TTFT",
@@ -308,9 +299,7 @@ def _registry() -> dict[str, Field]:
         for end, side in (("lo", "lower"), ("hi", "upper")):
             text = f"The {side} bound of the 95 % interval of the median."
             fields.append(
-                Field(
-                    f"{base}_p50_{end}_s", f"{label} p50, {side}", unit, INTERVALS, text, kind
-                )
+                Field(f"{base}_p50_{end}_s", f"{label} p50, {side}", unit, INTERVALS, text, kind)
             )
     for base, (label, text) in INTERACTIVITIES.items():
         fields += [
@@ -327,3 +316,10 @@ def _registry() -> dict[str, Field]:
 
 
 FIELDS = _registry()
+DISTRIBUTIONS = frozenset(
+    (
+        *(f"{base}_{statistic}_s" for base in LATENCIES for statistic in STATISTICS),
+        *(f"{base}_{statistic}" for base in INTERACTIVITIES for statistic in STATISTICS),
+    )
+)
+"""Metrics that are one statistic of a distribution."""

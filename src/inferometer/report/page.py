@@ -38,8 +38,8 @@ _PROVENANCE = {
     "no GPU was measured.",
 }
 _MIXED = (
-    "{measured} points come from a real engine; the other {simulated} are predictions of the "
-    "built-in engine model. No line joins the two."
+    "Points answered by a real engine: {measured:,}. Predictions of the built-in engine model: "
+    "{simulated:,}. No line joins the two."
 )
 _VIRTUAL = "Time jumped from event to event in {part}: no time passed, and no client was late."
 
@@ -96,10 +96,10 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 def _badges(view: RunView) -> str:
-    """What kind of numbers these are, from the points themselves and not only the run's word."""
-    seen = Counter(point.result.provenance for point in view.points)
-    kinds = sorted({*seen, view.provenance})
-    sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format_map(seen)
+    """What kind of numbers these are. The points decide; the run's word counts only without any."""
+    seen = Counter(str(point.result.provenance) for point in view.points)
+    kinds = sorted(seen) or [str(view.provenance)]
+    sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format(**seen)
     badges = [f"<b class='badge {kind}'>{kind.upper()}</b>" for kind in kinds]
     virtual = sum(point.result.clock == "virtual" for point in view.points)
     if virtual:

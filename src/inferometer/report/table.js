@@ -7,6 +7,9 @@
   const rows = [...body.rows];
   const filters = ["scenario", "hardware", "verdict"];
   const collator = new Intl.Collator("en", { numeric: true });
+  const more = document.getElementById("more");
+  const FIRST = 300; // rows laid out at once: thousands make every sort and filter wait
+  let limit = FIRST;
   let details = null;
 
   function element(tag, properties, ...children) {
@@ -40,20 +43,25 @@
     const column = heads.indexOf(head);
     const numeric = rows.some((row) => row.cells[column].dataset.v !== undefined);
     rows.sort(compare(column, numeric, rising ? 1 : -1));
+    filter();
     body.append(...rows.flatMap((row) => [row, detailOf(row)].filter(Boolean)));
   }
 
   function filter() {
     const wanted = filters.map((name) => [name, document.getElementById(`filter-${name}`).value]);
+    let matching = 0;
     for (const row of rows) {
-      row.hidden = wanted.some(([name, value]) => value !== "" && row.dataset[name] !== value);
+      const out = wanted.some(([name, value]) => value !== "" && row.dataset[name] !== value);
+      if (!out) matching += 1;
+      row.hidden = out || matching > limit;
       const detail = detailOf(row);
       const opened = row.querySelector(".open").getAttribute("aria-expanded") === "true";
       if (detail) detail.hidden = row.hidden || !opened;
     }
-    const shown = rows.filter((row) => !row.hidden).length;
-    document.getElementById("shown").textContent =
-      `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} points`;
+    const [found, all] = [matching, rows.length].map((number) => number.toLocaleString("en"));
+    document.getElementById("shown").textContent = `${found} of ${all} points`;
+    more.hidden = matching <= limit;
+    more.textContent = `The first ${FIRST} of these are shown. Show all ${found}`;
   }
 
   // ---- the sheet of one point
@@ -165,6 +173,7 @@
     const row = /^#point-\d+$/.test(location.hash) && document.querySelector(location.hash);
     if (!row) return;
     for (const name of filters) document.getElementById(`filter-${name}`).value = "";
+    if (rows.indexOf(row) >= limit) limit = Infinity;
     filter();
     toggle(row.querySelector(".open"), true);
     row.scrollIntoView({ block: "start" });
@@ -177,6 +186,11 @@
     const button = target.closest(".open");
     if (button) toggle(button);
   });
+  more.addEventListener("click", () => {
+    limit = Infinity;
+    filter();
+  });
+  addEventListener("beforeprint", () => more.click());
   addEventListener("hashchange", follow);
   filter();
   follow();

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from inferometer.core import (
     Point,
     Scenario,
 )
-from inferometer.errors import InputError
+from inferometer.errors import InputError, Problem
 from inferometer.plan import (
     Recipes,
     Selection,
@@ -35,6 +35,7 @@ from inferometer.plan import (
     resolve,
     select,
 )
+from inferometer.plan.settings import check_settings
 from inferometer.run.job import Job
 from inferometer.workload import sessions_digest
 
@@ -116,21 +117,26 @@ def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
 
 
 def _overridden(plan: LaunchPlan, overrides: Overrides) -> LaunchPlan:
-    given = {"workload": overrides.workload, "client": overrides.client}
-    for section, values in given.items():
-        present = {name: value for name, value in values.items() if value is not None}
-        if not present:
-            continue
-        # A window has a duration or a count, not both: naming one unsets the other.
-        if "duration_s" in present:
-            present["requests"] = None
-        elif "requests" in present:
-            present["duration_s"] = None
-        settings = replace(getattr(plan, section), **present)
-        origin = Origin(COMMAND_LINE, None, None, None)
-        origins = {f"{section}.{name}": origin for name in present}
-        plan = replace(plan, **{section: settings}, origins={**plan.origins, **origins})
-    return plan
+    """The plan with what the command line sets, under the rules that a recipe keeps."""
+    client = {name: value for name, value in overrides.client.items() if value is not None}
+    workload = {name: value for name, value in overrides.workload.items() if value is not None}
+    # A window has a duration or a count, not both: naming one unsets the other.
+    if "duration_s" in workload:
+        workload["requests"] = None
+    elif "requests" in workload:
+        workload["duration_s"] = None
+    checked = check_settings(asdict(plan.client) | client, asdict(plan.workload) | workload)
+    if checked.client is None or checked.workload is None:
+        faults = ((".".join(map(str, path)), message) for path, message in checked.faults)
+        raise InputError(*(Problem(text, COMMAND_LINE, None, key) for key, text in faults))
+    names = [f"client.{name}" for name in client] + [f"workload.{name}" for name in workload]
+    origins = dict.fromkeys(names, Origin(COMMAND_LINE, None, None, None))
+    return replace(
+        plan,
+        client=checked.client,
+        workload=checked.workload,
+        origins={**plan.origins, **origins},
+    )
 
 
 def _point(ad_hoc: AdHoc, conc: int) -> Point:

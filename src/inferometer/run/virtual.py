@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
 from inferometer.core import ClientReport, EngineTotals, Result
+from inferometer.engine.process import fill
 from inferometer.engine.simulated.options import parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
 from inferometer.errors import InputError, Interrupted
@@ -87,7 +88,9 @@ def engine_arguments(job: Job) -> tuple[str, ...]:
             f"{job.point.config}: only the built-in engine runs in virtual time, "
             f"and this config's framework is {job.point.framework!r}"
         )
-    return tuple(argv[len(command) :])
+    # No socket is opened: the site's values only have to be of the right form.
+    site = {"port": "0", "host": "127.0.0.1", "model_path": ""}
+    return tuple(fill(argv[len(command) :], site))
 
 
 async def _tell(

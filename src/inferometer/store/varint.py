@@ -1,5 +1,5 @@
-"""Arrival times in compact form: zigzag varints of differences, exact, four bytes a token that comes
-every 20 ms.
+"""Arrival times in compact form: zigzag varints of differences, exact; four bytes a token at a
+pace of 20 ms.
 
 LEB128 (seven bits a byte, low group first, high bit = more follows), vectorised by byte plane.
 """

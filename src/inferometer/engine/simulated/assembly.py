@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from inferometer.engine.simulated.contract import Limits
 from inferometer.engine.simulated.memory import kv_blocks
 from inferometer.engine.simulated.options import EngineOptions
 from inferometer.engine.simulated.prefix_cache import PrefixCache
 from inferometer.engine.simulated.roofline import Roofline
-from inferometer.engine.simulated.scheduler import Limits, Scheduler
+from inferometer.engine.simulated.scheduler import Scheduler
 
 
 def assemble(options: EngineOptions) -> Scheduler:

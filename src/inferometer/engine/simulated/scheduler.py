@@ -13,12 +13,12 @@ sequence is preempted and later recomputed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
 
 from inferometer.core import Arrivals, Prompt
+from inferometer.engine.simulated.contract import Counters, Limits, Outcome, Segment
 from inferometer.engine.simulated.prefix_cache import PrefixCache
 from inferometer.engine.simulated.roofline import Chunk, StepCost
 from inferometer.engine.simulated.sequence import Acceptance, Sequence, State, StepLog
@@ -26,67 +26,6 @@ from inferometer.errors import InputError
 
 MAX_STEPS = 4096
 """Longest segment: bounds the arrays that a cut throws away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the scheduler may do; the meaning is that of the options of the same names."""
-
-    max_model_len: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    block_size: int
-    speculative_tokens: int
-    acceptance_length: float
-    seed: int
-
-
-@dataclass(slots=True)
-class Counters:
-    """Totals since the start, all in tokens but for requests, preemptions, drafts and steps."""
-
-    submitted: int = 0
-    finished: int = 0
-    cancelled: int = 0
-    rejected: int = 0
-    preemptions: int = 0
-    prompt_tokens: int = 0
-    """Of prompts whose prefill is complete, cached ones included."""
-    generation_tokens: int = 0
-    prefix_queries: int = 0
-    prefix_hits: int = 0
-    drafts: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
-    steps: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """Name to value."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Segment:
-    """n steps of one composition. `ends_ns` int64[n], absolute."""
-
-    start_ns: int
-    ends_ns: npt.NDArray[np.int64]
-
-    def steps_until(self, at_ns: int) -> int:
-        """Steps up to and with the one under way at `at_ns` (one that ends then is complete)."""
-        return min(int(self.ends_ns.searchsorted(at_ns)) + 1, len(self.ends_ns))
-
-    def steps_done(self, at_ns: int) -> int:
-        """Steps complete at `at_ns`."""
-        return int(self.ends_ns.searchsorted(at_ns, side="right"))
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a commit changed, besides tokens: sequences that got their first one, and the ended."""
-
-    started: list[Sequence] = field(default_factory=list)
-    finished: list[Sequence] = field(default_factory=list)
 
 
 class Scheduler:
@@ -178,7 +117,8 @@ class Scheduler:
     def commit(self, steps: int) -> Outcome:
         """Make the first `steps` steps of the segment happen and drop the rest of it."""
         segment, outcome = self._segment, Outcome()
-        assert segment is not None and 1 <= steps <= len(segment.ends_ns)
+        assert segment is not None
+        assert 1 <= steps <= len(segment.ends_ns)
         self._segment = None
         if self._log.full:
             self._log.forget(self._oldest_step())
@@ -193,13 +133,16 @@ class Scheduler:
         self._drop_leaving()
         return outcome
 
+    def close(self) -> None:
+        """End everything at once, as when the process dies; the step under way never ends."""
+        self._segment = None
+        for sequence in list(self._running.values()):
+            self._retire(sequence)
+        self._waiting.clear()
+
     def arrivals(self, sequence: Sequence) -> Arrivals:
         """Token times of a sequence that has just ended; only valid until the next commit."""
         return self._log.arrivals(sequence)
-
-    def get(self, id: str) -> Sequence | None:
-        """A running sequence."""
-        return self._running.get(id)
 
     # Planning: blocks for one step of every decode, then prefills, then admissions.
 
@@ -222,7 +165,7 @@ class Scheduler:
 
     def _continue_prefills(self) -> list[Sequence]:
         """Give running prefills their next chunk, oldest first; the younger make room."""
-        chunks = []
+        chunks: list[Sequence] = []
         for sequence in self._in_state(State.PREFILL):
             sequence.chunk = 0
             if sequence.id not in self._running:
@@ -319,14 +262,14 @@ class Scheduler:
 
     def _decode(self, steps: int, outcome: Outcome) -> None:
         """Advance every decode; each gets a token, or what was accepted, at every step."""
-        ahead, total = self._per_decode, 0
+        most, total = steps * self._per_decode, 0
         for sequence in self._decoding:
-            raw, before = steps, steps - 1
-            if sequence.accepted is not None:
-                raw, before = sequence.tokens_in(steps), sequence.tokens_in(before)
-                self.counters.accepted_tokens += raw - steps
-            if sequence.computed + before + ahead > sequence.capacity:
+            if sequence.computed + most > sequence.capacity:
                 self._grow(sequence, self._blocks_after(sequence, steps))
+            raw = steps
+            if sequence.accepted is not None:
+                raw = sequence.tokens_in(steps)
+                self.counters.accepted_tokens += raw - steps
             tokens = min(raw, sequence.max_tokens - sequence.generated)
             sequence.decoded += steps
             sequence.computed += tokens

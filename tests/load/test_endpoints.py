@@ -1,0 +1,81 @@
+"""Base URLs as people write them, and the bodies of both endpoints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from loopback import SETTINGS, make_request
+
+from inferometer.errors import InputError
+from inferometer.load.endpoints import chat_body, completions_body, parse_base_url
+from inferometer.load.http import Server
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "path"),
+    [
+        ("http://h", Server("h", 80, tls=False), "/v1/chat/completions"),
+        ("http://h:8000/", Server("h", 8000, tls=False), "/v1/chat/completions"),
+        (" http://h:8000/v1 ", Server("h", 8000, tls=False), "/v1/chat/completions"),
+        ("http://h/a/b/v1/", Server("h", 80, tls=False), "/a/b/v1/chat/completions"),
+        ("http://h/a", Server("h", 80, tls=False), "/a/v1/chat/completions"),
+        ("https://h", Server("h", 443, tls=True), "/v1/chat/completions"),
+        ("http://[::1]:9", Server("::1", 9, tls=False), "/v1/chat/completions"),
+    ],
+)
+def test_base_urls(url: str, server: Server, path: str) -> None:
+    assert parse_base_url(url, "chat") == (server, path)
+
+
+def test_the_path_of_plain_completions() -> None:
+    assert parse_base_url("http://h", "completions")[1] == "/v1/completions"
+
+
+@pytest.mark.parametrize(
+    ("url", "faults"),
+    [
+        ("localhost:8000", ["must start with http://", "names no host"]),
+        ("", ["must start with http://", "names no host"]),
+        ("http://", ["names no host"]),
+        ("ftp://h:x", ["must start with http://", "a port that is not a number"]),
+        ("http://h:70000", ["a port that is not a number"]),
+        ("http://h?x=1", ["must not hold '?'"]),
+        ("http://me:secret@h", ["must not hold a user name"]),
+        ("http://[::1", ["is not a URL"]),
+        ("http://h/a b", ["holds a space"]),
+    ],
+)
+def test_every_fault_of_a_url_is_named(url: str, faults: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_base_url(url, "chat")
+    problems = caught.value.problems
+    assert len(problems) == len(faults)
+    for problem, fault in zip(problems, faults, strict=True):
+        assert fault in problem.message
+        assert problem.key == "base_url"
+    assert "secret" not in str(caught.value)
+
+
+def test_bodies() -> None:
+    request = make_request("r", max_tokens=12)
+    common = {
+        "model": "m",
+        "max_tokens": 12,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "ignore_eos": True,
+    }
+    chat = orjson.loads(chat_body("m", "hé", request, SETTINGS))
+    assert chat == common | {"messages": [{"role": "user", "content": "hé"}]}
+    plain = orjson.loads(completions_body("m", "hé", request, SETTINGS))
+    assert plain == common | {"prompt": "hé"}
+
+
+def test_what_only_engines_know_is_sent_only_where_wanted() -> None:
+    settings = replace(SETTINGS, usage_every_chunk=True, ignore_eos=False)
+    body = orjson.loads(chat_body("m", "x", make_request("r"), settings))
+    assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+    assert "ignore_eos" not in body

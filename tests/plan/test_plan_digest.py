@@ -1,0 +1,196 @@
+"""The digest: changed by every value that can move a number, and by nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inferometer
+from inferometer.core import (
+    AgenticCoding,
+    ClientSettings,
+    FixedSeqLen,
+    KvOffload,
+    LaunchPlan,
+    Origin,
+    Parallelism,
+    Point,
+    RouterPlan,
+    WorkloadSettings,
+)
+from inferometer.plan import digest
+
+POINT = Point(
+    config="key",
+    image="i:1",
+    model="org/m",
+    model_prefix="m",
+    precision="fp8",
+    framework="vllm",
+    runner="h200",
+    hardware="h200",
+    scenario=FixedSeqLen(1024, 64),
+    parallelism=Parallelism(2, 1, 1, 1, 1, False),
+    spec_decoding="none",
+    kv_offload=KvOffload("none", None, None, 0),
+    conc=6,
+    max_model_len=1344,
+    repeat=0,
+)
+CLIENT = ClientSettings(
+    endpoint="chat",
+    connect_timeout_s=10.0,
+    first_byte_timeout_s=1800.0,
+    between_bytes_timeout_s=600.0,
+    total_timeout_s=3600.0,
+    usage_every_chunk=True,
+    ignore_eos=True,
+    temperature=0.0,
+    affinity_header=None,
+    stop_failed_share=0.1,
+    grace_s=30.0,
+)
+WORKLOAD = WorkloadSettings(
+    kind="fixed",
+    duration_s=None,
+    requests=60,
+    seed=0,
+    isl=1024,
+    osl=64,
+    length_ratio=0.8,
+    sessions=None,
+    sessions_digest=None,
+    replay_rules="none",
+    warmup_requests_per_lane=2,
+    warmup_grace_s=1800.0,
+    start_min_share=0.0,
+    start_max_share=0.0,
+    tree_idle_cap_s=0.0,
+    system_idle_cap_s=0.0,
+)
+PLAN = LaunchPlan(
+    image="i:1",
+    argv=("serve", "--port", "{port}"),
+    env={"A": "1", "B": "2"},
+    files={"f": "x", "g": "y"},
+    router=RouterPlan("r", "1", ("router",)),
+    client=CLIENT,
+    workload=WORKLOAD,
+    origins={"image": Origin("a.yaml", 1, None, None)},
+)
+NOT_COUNTED = {("point", "config"), ("plan", "origins")}
+
+
+def leaves(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The path of every field below a dataclass."""
+    if not dataclasses.is_dataclass(value):
+        return [path]
+    return [
+        leaf
+        for field in dataclasses.fields(value)
+        for leaf in leaves(getattr(value, field.name), (*path, field.name))
+    ]
+
+
+def other(value: Any) -> Any:
+    """A value that differs, of the same kind where there is one."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "x"
+        case None:
+            return "x"
+        case tuple():
+            return (*value, "x")
+        case _:
+            return {**value, "x": "x"}
+
+
+def changed(value: Any, path: tuple[str, ...]) -> Any:
+    if not path:
+        return other(value)
+    inner = changed(getattr(value, path[0]), path[1:])
+    return dataclasses.replace(value, **{path[0]: inner})
+
+
+LEAVES = [*leaves(POINT, ("point",)), *leaves(PLAN, ("plan",))]
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=".".join)
+def test_every_value_that_can_move_a_number_counts(path: tuple[str, ...]) -> None:
+    point = changed(POINT, path[1:]) if path[0] == "point" else POINT
+    plan = changed(PLAN, path[1:]) if path[0] == "plan" else PLAN
+    assert (digest(point, plan) == digest(POINT, PLAN)) == (path in NOT_COUNTED)
+
+
+def test_there_are_leaves_in_every_part() -> None:
+    assert set(LEAVES) > NOT_COUNTED
+    assert {path[1] for path in LEAVES if path[0] == "plan"} >= {"client", "workload", "router"}
+
+
+CANONICAL = (
+    '{"measurement_version":1,"plan":{"argv":["serve","--port","{port}"],"client":{'
+    '"affinity_header":null,"between_bytes_timeout_s":600.0,"connect_timeout_s":10.0,'
+    '"endpoint":"chat","first_byte_timeout_s":1800.0,"grace_s":30.0,"ignore_eos":true,'
+    '"stop_failed_share":0.1,"temperature":0.0,"total_timeout_s":3600.0,'
+    '"usage_every_chunk":true},"env":{"A":"1","B":"2"},"files":{"f":"x","g":"y"},"image":"i:1",'
+    '"router":{"argv":["router"],"name":"r","version":"1"},"workload":{"duration_s":null,'
+    '"isl":1024,"kind":"fixed","length_ratio":0.8,"osl":64,"replay_rules":"none","requests":60,'
+    '"seed":0,"sessions":null,"sessions_digest":null,"start_max_share":0.0,'
+    '"start_min_share":0.0,"system_idle_cap_s":0.0,"tree_idle_cap_s":0.0,'
+    '"warmup_grace_s":1800.0,"warmup_requests_per_lane":2}},"point":{"conc":6,"framework":"vllm",'
+    '"hardware":"h200","image":"i:1","kv_offload":{"backend":null,"dram_gb":0,"mode":"none",'
+    '"version":null},"max_model_len":1344,"model":"org/m","model_prefix":"m","parallelism":{'
+    '"dcp":1,"dp_attn":false,"ep":1,"pcp":1,"pp":1,"tp":2},"precision":"fp8","repeat":0,'
+    '"runner":"h200","scenario":{"isl":1024,"osl":64},"spec_decoding":"none"}}'
+)
+
+
+def test_it_is_the_sha256_of_the_canonical_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(digest.__globals__, "MEASUREMENT_VERSION", 1)
+    assert digest(POINT, PLAN) == hashlib.sha256(CANONICAL.encode()).hexdigest()
+
+
+def test_a_scenario_and_a_missing_router_count() -> None:
+    agentic = dataclasses.replace(POINT, scenario=AgenticCoding())
+    bare = dataclasses.replace(PLAN, router=None)
+    assert len({digest(POINT, PLAN), digest(agentic, PLAN), digest(POINT, bare)}) == 3
+
+
+def test_the_measurement_version_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest(POINT, PLAN)
+    version = inferometer.MEASUREMENT_VERSION + 1
+    monkeypatch.setitem(digest.__globals__, "MEASUREMENT_VERSION", version)
+    assert digest(POINT, PLAN) != before
+
+
+texts = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=5)
+
+
+@given(texts, texts, st.randoms())
+def test_the_order_of_keys_does_not_count(
+    env: dict[str, str], files: dict[str, str], random: Any
+) -> None:
+    def shuffled(mapping: dict[str, str]) -> dict[str, str]:
+        items = list(mapping.items())
+        random.shuffle(items)
+        return dict(items)
+
+    plan = dataclasses.replace(PLAN, env=env, files=files)
+    same = dataclasses.replace(PLAN, env=shuffled(env), files=shuffled(files))
+    assert digest(POINT, plan) == digest(POINT, same)
+
+
+@given(texts, texts)
+def test_environments_that_differ_have_other_digests(a: dict[str, str], b: dict[str, str]) -> None:
+    first = digest(POINT, dataclasses.replace(PLAN, env=a))
+    second = digest(POINT, dataclasses.replace(PLAN, env=b))
+    assert (first == second) == (a == b)

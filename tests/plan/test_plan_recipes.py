@@ -1,0 +1,369 @@
+"""Layers: how they are found, read and checked, and what their rules resolve to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from inferometer.core import (
+    AgenticCoding,
+    ClientSettings,
+    FixedSeqLen,
+    KvOffload,
+    LaunchPlan,
+    Origin,
+    Parallelism,
+    Point,
+    RouterPlan,
+    WorkloadSettings,
+)
+from inferometer.errors import InputError, Problem
+from inferometer.plan import Recipes, list_files, load_recipes, read_file, recipe_roots, resolve
+from inferometer.plan.names import POINT_NAMES, point_names
+from inferometer.plan.settings import Client, Workload
+
+FIXED = Point(
+    config="key",
+    image="i:1",
+    model="org/m",
+    model_prefix="m",
+    precision="fp8",
+    framework="simulated",
+    runner="sim-h200",
+    hardware="h200",
+    scenario=FixedSeqLen(1024, 64),
+    parallelism=Parallelism(2, 1, 1, 1, 1, False),
+    spec_decoding="none",
+    kv_offload=KvOffload("none", None, None, 0),
+    conc=6,
+    max_model_len=1344,
+    repeat=0,
+)
+AGENTIC = dataclasses.replace(FIXED, scenario=AgenticCoding(), max_model_len=None)
+DEFAULTS = "inferometer/plan/recipes/defaults.yaml"
+SESSIONS = "- workload: {sessions: synthetic:x}"
+
+
+def recipes(**layers: str) -> Recipes:
+    """The package's recipes and layers beside the config: `engines__x` is engines/x.yaml."""
+    named = {name.replace("__", "/") + ".yaml": text for name, text in layers.items()}
+    return recipes_of(named)
+
+
+def recipes_of(texts: Mapping[str, str]) -> Recipes:
+    def read(path: str) -> bytes:
+        return texts[path.removeprefix("conf/recipes/")].encode()
+
+    return load_recipes(read, ["conf/recipes"], lambda _root: list(texts))
+
+
+def refusal(point: Point, **layers: str) -> tuple[Problem, ...]:
+    with pytest.raises(InputError) as caught:
+        resolve(point, recipes(**layers))
+    return caught.value.problems
+
+
+def test_the_built_in_engine_at_fixed_lengths() -> None:
+    plan = resolve(FIXED, recipes())
+    assert plan.image == "i:1"
+    assert plan.argv == (
+        *("inferometer", "engine", "simulated"),
+        *("--model", "org/m"),
+        *("--gpu", "h200"),
+        *("--tensor-parallel-size", "2"),
+        *("--precision", "fp8"),
+        *("--max-num-batched-tokens", "8192"),
+        *("--block-size", "64"),
+        *("--seed", "0"),
+        *("--host", "127.0.0.1"),
+        *("--port", "{port}"),
+        *("--max-num-seqs", "8"),
+        *("--max-model-len", "1344"),
+        "--no-enable-prefix-caching",
+    )
+    assert (plan.env, plan.files, plan.router) == ({}, {}, None)
+    assert plan.client == ClientSettings(
+        endpoint="completions",
+        connect_timeout_s=10,
+        first_byte_timeout_s=1800,
+        between_bytes_timeout_s=600,
+        total_timeout_s=3600,
+        usage_every_chunk=True,
+        ignore_eos=True,
+        temperature=0,
+        affinity_header="X-Session-ID",
+        stop_failed_share=0.1,
+        grace_s=30,
+    )
+    assert plan.workload == WorkloadSettings(
+        kind="fixed",
+        duration_s=None,
+        requests=60,
+        seed=42,
+        isl=1024,
+        osl=64,
+        length_ratio=0.8,
+        sessions=None,
+        sessions_digest=None,
+        replay_rules="none",
+        warmup_requests_per_lane=2,
+        warmup_grace_s=1800,
+        start_min_share=0,
+        start_max_share=0,
+        tree_idle_cap_s=0,
+        system_idle_cap_s=0,
+    )
+
+
+def test_the_built_in_engine_under_agentic_replay() -> None:
+    point = dataclasses.replace(AGENTIC, spec_decoding="mtp")
+    plan = resolve(point, recipes(site=SESSIONS))
+    assert plan.argv[-7:] == (
+        *("--max-num-seqs", "12"),
+        "--enable-prefix-caching",
+        *("--speculative-tokens", "3"),
+        *("--acceptance-length", "2.49"),
+    )
+    assert "--max-model-len" not in plan.argv
+    assert plan.client.endpoint == "chat"
+    assert resolve(point, recipes()).workload.sessions is None
+    assert plan.workload == WorkloadSettings(
+        kind="agentic",
+        duration_s=3600,
+        requests=None,
+        seed=42,
+        isl=None,
+        osl=None,
+        length_ratio=1,
+        sessions="synthetic:x",
+        sessions_digest=None,
+        replay_rules="agentx-1",
+        warmup_requests_per_lane=10,
+        warmup_grace_s=1800,
+        start_min_share=0.25,
+        start_max_share=0.75,
+        tree_idle_cap_s=300,
+        system_idle_cap_s=10,
+    )
+
+
+def test_a_server_that_already_runs_has_no_command() -> None:
+    point = dataclasses.replace(FIXED, framework="external", hardware="unknown", max_model_len=None)
+    plan = resolve(point, recipes())
+    assert plan.argv == ()
+    assert plan.client.usage_every_chunk is False
+
+
+def test_every_value_knows_its_rule() -> None:
+    site = "- when: conc > 4\n  argv:\n    --max-num-seqs: '{conc * 3}'\n  env: {A: 1}\n"
+    plan = resolve(FIXED, recipes(site=site))
+    engine = "inferometer/plan/recipes/engines/simulated.yaml"
+    where = "conf/recipes/site.yaml"
+    assert plan.origins["argv.--max-num-seqs"] == Origin(where, 3, "conc > 4", "{conc * 3}")
+    assert plan.origins["env.A"] == Origin(where, 4, "conc > 4", None)
+    assert plan.origins["argv.--model"].layer == engine
+    assert plan.origins["workload.requests"].layer == DEFAULTS
+    assert plan.origins["workload.requests"].expression == "{10 * conc}"
+    settings = [f"client.{field.name}" for field in dataclasses.fields(ClientSettings)]
+    settings += [f"workload.{field.name}" for field in dataclasses.fields(WorkloadSettings)]
+    flags = [f"argv.{token}" for token in plan.argv if token.startswith("--")]
+    assert set(plan.origins) == {"image", "command", "env.A", *settings, *flags}
+
+
+def test_sections_override_by_key_and_null_drops() -> None:
+    first = """
+- image: "{image}-{precision}"
+  argv: {--seed: null, --block-size: 128, --port: false, --new: true, --dp: "{dp_attn}"}
+  env: {A: "{conc}", B: two, C: "true"}
+  files: {"serve.yaml": "port: {port}\\nbatch: {conc}\\n", gone.txt: x}
+  router: {name: r, version: "{precision}", argv: [router, "--dp={tp}"]}
+"""
+    second = """
+- when: tp == 2
+  env: {A: null}
+  files: {gone.txt: null}
+- when: tp == 4
+  router: null
+"""
+    plan = resolve(FIXED, recipes(a=first, b=second))
+    assert plan.image == "i:1-fp8"
+    assert "--seed" not in plan.argv
+    assert "--port" not in plan.argv
+    assert "--dp" not in plan.argv
+    assert plan.argv[plan.argv.index("--block-size") + 1] == "128"
+    assert plan.argv[-1] == "--new"
+    assert plan.env == {"B": "two", "C": "true"}
+    assert plan.files == {"serve.yaml": "port: {port}\nbatch: 6\n"}
+    assert plan.router == RouterPlan("r", "fp8", ("router", "--dp=2"))
+    for dropped in ("argv.--seed", "argv.--port", "argv.--dp", "env.A", "files.gone.txt"):
+        assert dropped not in plan.origins
+    other = dataclasses.replace(FIXED, parallelism=Parallelism(4, 1, 1, 1, 1, False))
+    assert resolve(other, recipes(a=first, b=second)).router is None
+
+
+def test_engine_then_model_then_hardware_then_free_layers() -> None:
+    def seeds(value: int) -> str:
+        return f"- argv: {{--seed: {value}}}"
+
+    def seed(plan: LaunchPlan) -> str:
+        return plan.argv[plan.argv.index("--seed") + 1]
+
+    layers = {"models__m": seeds(1), "models__other": seeds(9)}
+    assert seed(resolve(FIXED, recipes(**layers))) == "1"
+    layers |= {"hardware__h200": seeds(2), "hardware__b200": seeds(9)}
+    assert seed(resolve(FIXED, recipes(**layers))) == "2"
+    layers |= {"a": seeds(3), "b": seeds(4)}
+    assert seed(resolve(FIXED, recipes(**layers))) == "4"
+
+
+def test_a_layer_beside_the_config_hides_the_package_s_of_the_same_name() -> None:
+    plan = resolve(FIXED, recipes(engines__simulated="- command: [my, '{model}']"))
+    assert plan.argv == ("my", "org/m")
+
+
+def test_an_unknown_framework_says_which_there_are() -> None:
+    point = dataclasses.replace(FIXED, framework="simulatd")
+    with pytest.raises(InputError) as caught:
+        resolve(point, recipes(engines__mine="- command: [x]"))
+    assert str(caught.value) == (
+        "no recipe for framework 'simulatd'; did you mean 'simulated'?; "
+        "known: external, mine, simulated"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "message"),
+    [
+        ("- argvs: {}", 1, "[0].argvs", "unknown field 'argvs'; did you mean 'argv'?"),
+        ("- 3", 1, "[0]", "expected a mapping, got 3"),
+        ("- when: true", 1, "[0].when", "expected text, got true"),
+        ("- image: x\n  when: cnc > 1", 2, "[0].when", "unknown name 'cnc'; did you mean 'conc'?"),
+        ("- argv:\n    --a: '{conc'", 2, "[0].argv.--a", "a single { in '{conc'"),
+        ("- argv: {--a: '{conc ** 2}'}", 1, "[0].argv.--a", "not part of the expression language"),
+        ("- argv: {--a: [1]}", 1, "[0].argv.--a", "expected a single value, got a list"),
+        ("- argv: {a: 1}", 1, "[0].argv.a", "expected a flag such as --a, got 'a'"),
+        ("- argv:", 1, "[0].argv", "expected a mapping, got nothing"),
+        ("- env: {A: true}", 1, "[0].env.A", "expected text, a number or null"),
+        ("- command: x", 1, "[0].command", "expected a list, got the text 'x'"),
+        ("- router: {name: r}", 1, "[0].router.version", "is required and missing"),
+        ("- client: {grace: 1}", 1, "[0].client.grace", "unknown client setting 'grace'; did you"),
+        ("- workload: {x: 1}", 1, "[0].workload.x", "unknown workload setting 'x'; known: kind,"),
+        ("- command: [a, '{nope}']", 1, "[0].command", "unknown name 'nope'"),
+        ("- image: a\n  image: b", 2, "[0].image", "given twice, first in line 1"),
+        ("a: b", 1, None, "expected a list at the top, got a mapping"),
+    ],
+)
+def test_a_faulty_layer_is_refused_before_there_is_a_point(
+    text: str, line: int, key: str | None, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        recipes(site=text)
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.key) == ("conf/recipes/site.yaml", line, key)
+    assert problem.message.startswith(message)
+
+
+def test_all_faults_of_all_layers_come_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        recipes_of({"a.yaml": "- x: 1\n- y: 1", "engine/b.yaml": "", "c.yml": "", "README.md": ""})
+    assert [(p.file, p.line) for p in caught.value.problems] == [
+        ("conf/recipes/a.yaml", 1),
+        ("conf/recipes/a.yaml", 2),
+        ("conf/recipes/c.yml", 1),
+        ("conf/recipes/engine/b.yaml", None),
+    ]
+    assert "engines, models, hardware" in caught.value.problems[3].message
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("- client: {grace_s: -1}", "client.grace_s", "expected a number of seconds, 0 or more"),
+        ("- client: {grace_s: ten}", "client.grace_s", "expected a number of seconds, 0 or more"),
+        ("- client: {ignore_eos: 1}", "client.ignore_eos", "expected true or false, got 1"),
+        ("- client: {endpoint: chats}", "client.endpoint", "expected one of chat, completions"),
+        ("- client: {temperature: .nan}", "client.temperature", "expected a number of 0 or more"),
+        (
+            "- workload: {requests: 1.5}",
+            "workload.requests",
+            "expected a positive integer, got 1.5",
+        ),
+        (
+            "- workload: {requests: null}",
+            "workload.duration_s",
+            "set one of duration_s and requests",
+        ),
+        ("- workload: {length_ratio: 0}", "workload.length_ratio", "expected a number above 0"),
+        (
+            "- workload: {start_min_share: 1}",
+            "workload.start_min_share",
+            "is above start_max_share",
+        ),
+        ("- workload: {isl: null}", "workload.isl", "a fixed workload needs isl and osl"),
+    ],
+)
+def test_a_wrong_setting_cites_the_rule_that_set_it(text: str, key: str, message: str) -> None:
+    (problem,) = refusal(FIXED, site=text)
+    assert problem.key == key
+    assert problem.message.startswith(message)
+    assert problem.message.endswith("(point key_1024_64_tp2_c6)")
+    if "requests: null" in text:
+        assert problem.file == DEFAULTS
+    else:
+        assert (problem.file, problem.line) == ("conf/recipes/site.yaml", 1)
+
+
+def test_faults_that_need_a_point_come_at_once_with_their_rules() -> None:
+    site = (
+        "- argv:\n    --a: '{conc / (tp - 2)}'\n    --b: '{isl + 1}'\n"
+        "- when: conc\n  image: x\n"
+        "- when: osl > 1\n  image: x\n"
+        "- image: null\n"
+    )
+    found = refusal(AGENTIC, site=site, other=SESSIONS)
+    assert [(p.line, p.key, p.message.split(" (")[0]) for p in found] == [
+        (2, "argv.--a", "division by zero"),
+        (3, "argv.--b", "'isl' has no value at this point"),
+        (4, "when", "expected a condition, got 6"),
+        (6, "when", "'osl' has no value at this point"),
+        (None, "image", "no recipe rule sets it"),
+    ]
+
+
+def test_a_setting_that_no_rule_sets_is_named() -> None:
+    full = recipes()
+    bare = dataclasses.replace(full.defaults, rules=full.defaults.rules[1:])
+    with pytest.raises(InputError) as caught:
+        resolve(FIXED, dataclasses.replace(full, defaults=bare))
+    found = {problem.key: problem.message for problem in caught.value.problems}
+    assert {"image", "client.grace_s", "workload.kind", "workload.warmup_grace_s"} <= set(found)
+    assert found["client.grace_s"].startswith("no recipe rule sets it")
+
+
+def test_the_settings_models_mirror_the_value_types() -> None:
+    assert list(Client.model_fields) == [f.name for f in dataclasses.fields(ClientSettings)]
+    assert list(Workload.model_fields) == [f.name for f in dataclasses.fields(WorkloadSettings)]
+
+
+def test_names_of_a_point() -> None:
+    names = point_names(AGENTIC)
+    assert set(names) == POINT_NAMES
+    assert (names["isl"], names["max_model_len"], names["kv_backend"]) == (None, None, "")
+    assert point_names(FIXED)["isl"] == 1024
+
+
+def test_layers_on_disk(tmp_path: Path) -> None:
+    (tmp_path / "recipes" / "engines").mkdir(parents=True)
+    (tmp_path / "recipes" / "engines" / "mine.yaml").write_text("- command: [mine]\n")
+    (tmp_path / "recipes" / "site.yaml").write_text("- argv: {--x: 1}\n")
+    masters = [str(tmp_path / "amd.yaml"), str(tmp_path / "nvidia.yaml")]
+    roots = recipe_roots(masters)
+    assert roots == (str(tmp_path / "recipes"),)
+    assert list_files(roots[0]) == ("engines/mine.yaml", "site.yaml")
+    assert list_files(str(tmp_path / "none")) == ()
+    found = load_recipes(read_file, roots)
+    point = dataclasses.replace(FIXED, framework="mine")
+    assert resolve(point, found).argv == ("mine", "--x", "1")
