@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from analyze_factory import MS, client, inputs, record, window, with_client
+from analyze_factory import MS, inputs, record, window, with_client
 
 from inferometer.analyze import PointInputs, analyze_point
 from inferometer.core import EngineTotals, Phase, Record, Result, Sample, Status
@@ -317,4 +317,3 @@ def test_what_the_client_says_of_itself_is_passed_on() -> None:
     assert result.metrics["client_cpu_share"] == 0.25
     assert result.metrics["loop_lag_p99_ms"] == 0.5
     assert result.notes["engine_lateness_p99_ms"] == "only the built-in engine reports it"
-    assert client(WINDOW).stamp_source == "kernel"

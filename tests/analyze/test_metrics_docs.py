@@ -48,7 +48,7 @@ def test_every_count_is_on_the_page(results: list[Result]) -> None:
     classes = {f"failed_{status.value}" for status in Status if status.failed}
     assert classes <= names
     assert (names - classes) - NAMED == set()
-    assert {status.value for status in Status} <= NAMED | {"in_band"}
+    assert {status.value for status in Status} <= NAMED
 
 
 def test_every_code_and_label_is_on_the_page(results: list[Result]) -> None:
