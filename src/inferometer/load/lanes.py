@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from inferometer.clock import NS, Clock
 from inferometer.core import (
@@ -29,6 +29,8 @@ from inferometer.core import (
 from inferometer.load.play import Play, Ready
 from inferometer.load.timers import Timers
 from inferometer.load.transport import Transport
+
+T = TypeVar("T")
 
 FEW_REQUESTS = 10
 """Below this many finished requests a share of failures says nothing, unless all have failed."""
@@ -79,6 +81,8 @@ class Lane:
         self.index = index
         self.number = -1
         self.play: Play | None = None
+        self.upcoming: Play | None = None
+        """The next one, made ready while this one is under way."""
         self.open = 0
         self.idle_since_ns = 0
         self.warm_left = 0
@@ -160,7 +164,8 @@ class Lanes:
         """Give a lane its next session; the turns of its first play that are taken as done."""
         lane.number += 1
         lane.fruitless += 1
-        lane.play = Play(self._workload.session(lane.index, lane.number))
+        lane.play = lane.upcoming or Play(self._workload.session(lane.index, lane.number))
+        lane.upcoming = None
         if lane.number > 0:
             return frozenset()
         begin = self._workload.start(lane.index)
@@ -171,11 +176,11 @@ class Lanes:
     def _play(self, lane: Lane, skipped: frozenset[int], at_ns: int) -> None:
         """Start the lane's session; where not one turn could be sent, take the next."""
         while lane.play is not None:
+            if lane.fruitless > FRUITLESS_SESSIONS:
+                self.stop(f"no session fits the context limit of {self.config.max_model_len}")
+                return
             self._take(lane, lane.play.start(skipped, at_ns))
             if not lane.play.drained:
-                return
-            if lane.fruitless >= FRUITLESS_SESSIONS:
-                self.stop(f"no session fits the context limit of {self.config.max_model_len}")
                 return
             skipped = self._begin(lane)
 
@@ -206,6 +211,13 @@ class Lanes:
         self.measured_sent += request.phase is Phase.MEASURED
         self.open[request.id] = asyncio.create_task(self._exchange(lane, turn, request))
         self._check_requests()
+        if lane.upcoming is None:
+            self._after_sends(self._look_ahead, lane)
+
+    def _look_ahead(self, lane: Lane) -> None:
+        """Have the lane's next session ready: making one takes time, and a lane must not wait."""
+        if lane.upcoming is None and self._sending:
+            lane.upcoming = Play(self._workload.session(lane.index, lane.number + 1))
 
     def _overflows(self, turn: Turn) -> bool:
         limit = self.config.max_model_len
@@ -248,7 +260,6 @@ class Lanes:
         exchange = await self._transport.send(request)
         del self.open[request.id]
         lane.open -= 1
-        self._on_record(_record(request, dequeued_ns, exchange))
         self._count(exchange)
         if request.id in lane.warming:
             lane.warming.remove(request.id)
@@ -257,6 +268,12 @@ class Lanes:
             self._go_on(lane, turn, exchange)
         elif not self.open:
             self.drained.set()
+        self._after_sends(self._on_record, _record(request, dequeued_ns, exchange))
+
+    def _after_sends(self, work: Callable[[T], None], item: T) -> None:
+        """Do it three turns of the loop later: by then what is to be sent now has left."""
+        later = asyncio.get_running_loop().call_soon
+        later(later, later, work, item)
 
     def _go_on(self, lane: Lane, turn: Turn, exchange: Exchange) -> None:
         play = lane.play
