@@ -32,7 +32,7 @@ Examples:
 @declared_options
 @click.option(
     "--model",
-    default="deepseek-ai/DeepSeek-R1-0528",
+    default="Qwen/Qwen3.5-397B-A17B",
     show_default=True,
     help="Model of the catalog, without FILES.",
 )
