@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -51,7 +52,11 @@ class Concurrencies(click.ParamType[tuple[int, ...]]):
 def load_options(command: F) -> F:
     """What is sent and for how long: the same for `bench` and `predict`."""
     for option in (
-        click.option("--seed", type=click.IntRange(min=0), help="Seed of everything drawn."),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            help="Seed of everything drawn [bench: a fresh one].",
+        ),
         click.option("--warmup", type=click.IntRange(min=0), help="Warm-up requests a lane."),
         click.option("--workload", type=str, help="Sessions: a trace path, or synthetic:NAME."),
         click.option(
@@ -161,6 +166,10 @@ def bench(  # noqa: PLR0913 - one parameter an option
     name, limit = _model(base_url, model)
     if duration is None and requests is None:
         duration = DURATION_S
+    if seed is None:
+        # An engine that is up may have cached what an earlier bench of the same seed sent it.
+        seed = secrets.randbelow(1 << 31)
+        click.echo(f"seed: {seed}", err=True)
     settings = load_overrides(duration, requests, workload, warmup, seed)
     client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
     ad_hoc = AdHoc(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
+from click.core import ParameterSource
 
 from inferometer.catalog import model as model_spec
 from inferometer.cli.bench import load_options, load_overrides
@@ -27,6 +28,21 @@ Examples:
 """
 
 
+ONLY_WITH_FILES = ("runners", "keys", "scenario", "conc")
+ONLY_WITHOUT_FILES = ("model", "gpu", "tp", "precision", "isl", "osl", "concurrency")
+
+
+def _refuse_idle_options(files: bool) -> None:
+    """An option that could do nothing is a mistake of whoever typed it."""
+    context = click.get_current_context()
+    idle = ONLY_WITHOUT_FILES if files else ONLY_WITH_FILES
+    for parameter in context.command.params:
+        typed = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if parameter.name in idle and typed:
+            where = "without" if files else "with"
+            raise click.UsageError(f"{parameter.opts[0]} goes only {where} FILES")
+
+
 @click.command(epilog=EXAMPLES)
 @click.argument("files", nargs=-1)
 @declared_options
@@ -36,16 +52,16 @@ Examples:
     show_default=True,
     help="Model of the catalog, without FILES.",
 )
-@click.option("--gpu", default="b200", show_default=True, help="GPU of the catalog, likewise.")
+@click.option("--gpu", default="b200", show_default=True, help="GPU of the catalog, without FILES.")
 @click.option(
     "--tp",
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
-    help="Tensor parallelism, likewise.",
+    help="Tensor parallelism, without FILES.",
 )
 @click.option(
-    "--precision", default="fp8", show_default=True, help="Precision of the weights, likewise."
+    "--precision", default="fp8", show_default=True, help="Precision of the weights, without FILES."
 )
 @load_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/predict-TIME].")
@@ -78,11 +94,13 @@ def predict(  # noqa: PLR0913 - one parameter an option
     """
     sources = {}
     jobs: tuple[Job, ...]
+    overrides = Overrides(load_overrides(duration, requests, workload, warmup, seed), {})
+    _refuse_idle_options(bool(files))
     if files:
-        found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
+        selection = Selection(keys=keys, scenario=scenario, conc=conc)
+        found = declared(files, runners, selection, overrides)
         jobs, sources, name = found.jobs, dict(found.sources), Path(files[0]).stem
     else:
-        settings = load_overrides(duration, requests, workload, warmup, seed)
         ad_hoc = AdHoc(
             config="predict",
             image="inferometer/simulated",
@@ -94,7 +112,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
             scenario=scenario_of(workload, isl, osl),
             max_model_len=model_spec(model).max_context,
         )
-        jobs, name = jobs_of_flags(ad_hoc, concurrency, Overrides(settings, {})), model
+        jobs, name = jobs_of_flags(ad_hoc, concurrency, overrides), model
     sweep = Sweep(
         title=f"predict {name}",
         command=" ".join(["inferometer", *sys.argv[1:]]),

@@ -14,7 +14,7 @@ from inferometer.cli.output import format_option
 from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
 from inferometer.run.job import Sweep
-from inferometer.run.jobs import NO_OVERRIDES, Declared, jobs_of_configs
+from inferometer.run.jobs import NO_OVERRIDES, Declared, Overrides, jobs_of_configs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +42,7 @@ def declared(
     files: tuple[str, ...],
     runners: str | None,
     selection: Selection,
+    overrides: Overrides = NO_OVERRIDES,
 ) -> Declared:
     """The jobs of `quickstart` or of master files, with their warnings told."""
     if files == ("quickstart",):
@@ -50,7 +51,7 @@ def declared(
         raise InputError("--runners FILE is needed with master files")
     else:
         masters = files
-    found = jobs_of_configs(masters, runners, selection, NO_OVERRIDES)
+    found = jobs_of_configs(masters, runners, selection, overrides)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     return found

@@ -15,12 +15,17 @@ def describe() -> dict[str, str]:
     facts = {
         "cpu": _field(CPUINFO, "model name"),
         "cores": str(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None,
-        "memory": _field(MEMINFO, "MemTotal"),
+        "memory": _gibibytes(_field(MEMINFO, "MemTotal")),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "architecture": platform.machine(),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _gibibytes(text: str | None) -> str | None:
+    """`24683652 kB`, as the kernel writes kibibytes, to `23.5 GiB`."""
+    return f"{int(text.split()[0]) / (1 << 20):.1f} GiB" if text else None
 
 
 def _field(file: Path, name: str) -> str | None:
