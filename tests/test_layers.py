@@ -40,7 +40,8 @@ def imports(tree: ast.AST) -> list[tuple[int, str]]:
             module = node.module or ""
             names = [module] if module != "inferometer" else []
             names += [f"{module}.{a.name}" for a in node.names] if module == "inferometer" else []
-        found += [(node.lineno, n.split(".")[1]) for n in names if n.startswith("inferometer.")]
+        ours = [name for name in names if name.startswith("inferometer.")]
+        found += [(getattr(node, "lineno", 0), name.split(".")[1]) for name in ours]
     return found
 
 
