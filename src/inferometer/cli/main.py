@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
 import click
 
 from inferometer import __version__
-from inferometer.cli.bench import bench
-from inferometer.cli.engine import engine
-from inferometer.cli.predict import predict
-from inferometer.cli.report import report
-from inferometer.cli.run import run
-from inferometer.cli.show import show
-from inferometer.errors import InferometerError, InputError
+from inferometer.errors import InferometerError, InputError, nearest
+
+VERBS = ("run", "bench", "predict", "show", "report", "engine")
+
+
+class Verbs(click.Group):
+    """Imports the module of a verb when the verb is used: an engine is started for every point, and
+    must not wait for the page's plotting library.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In the order of use."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb; a UsageError names the nearest one."""
+        if cmd_name not in VERBS:
+            ctx.fail(f"no verb {cmd_name!r}{nearest(cmd_name, VERBS)}")
+        module = importlib.import_module(f"inferometer.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
 
 
 @click.group(
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: inferometer run quickstart",
 )
 @click.version_option(__version__, prog_name="inferometer")
 def cli() -> None:
     """Measure LLM inference: declare, run, judge, keep, show."""
-
-
-for verb in (run, bench, predict, show, report, engine):
-    cli.add_command(verb)
 
 
 def main() -> None:

@@ -117,10 +117,12 @@ class Record:
 
     @property
     def output_tokens(self) -> int | None:
-        """Server usage where it came, else the counted events, else None."""
+        """Server usage where it came, else what the chunks counted, else one an event; else None."""
         if self.exchange.completion_tokens is not None:
             return self.exchange.completion_tokens
-        return len(self.exchange.arrivals) or None
+        arrivals = self.exchange.arrivals
+        counted = len(arrivals) if arrivals.tokens is None else int(arrivals.tokens.sum())
+        return counted or None
 
 
 @dataclass(frozen=True, slots=True)
