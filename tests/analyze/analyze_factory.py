@@ -180,6 +180,7 @@ def _point(gpus: int, lanes: int, agentic: bool) -> Point:
         parallelism=Parallelism(tp=gpus, pp=1, dcp=1, pcp=1, ep=1, dp_attn=False),
         spec_decoding="none",
         kv_offload=KvOffload("none", None, None, 0),
+        router=None,
         conc=lanes,
         max_model_len=None,
         repeat=0,

@@ -38,6 +38,7 @@ POINT = Point(
     parallelism=Parallelism(2, 1, 1, 1, 1, False),
     spec_decoding="none",
     kv_offload=KvOffload("none", None, None, 0),
+    router=None,
     conc=6,
     max_model_len=1344,
     repeat=0,
@@ -150,7 +151,7 @@ CANONICAL = (
     '"hardware":"h200","image":"i:1","kv_offload":{"backend":null,"dram_gb":0,"mode":"none",'
     '"version":null},"max_model_len":1344,"model":"org/m","model_prefix":"m","parallelism":{'
     '"dcp":1,"dp_attn":false,"ep":1,"pcp":1,"pp":1,"tp":2},"precision":"fp8","repeat":0,'
-    '"runner":"h200","scenario":{"isl":1024,"osl":64},"spec_decoding":"none"}}'
+    '"router":null,"runner":"h200","scenario":{"isl":1024,"osl":64},"spec_decoding":"none"}}'
 )
 
 

@@ -98,6 +98,7 @@ def test_a_fixed_config_is_expanded_in_order_with_all_defaults() -> None:
         parallelism=Parallelism(2, 1, 1, 1, 1, False),
         spec_decoding="none",
         kv_offload=KvOffload("none", None, None, 0),
+        router=None,
         conc=1,
         max_model_len=1344,
         repeat=0,
@@ -146,7 +147,9 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
     lengths = (row.get("isl"), row.get("osl"), row.get("max-model-len"))
     backend = row.get("kv-offload-backend", {})
     offload = (row.get("kv-offloading", "none"), row.get("total-cpu-dram-gb", 0))
-    return (*common, *lengths, *offload, backend.get("name"), backend.get("version"))
+    router = row.get("router") or {}
+    named = (backend.get("name"), backend.get("version"), router.get("name"), router.get("version"))
+    return (*common, *lengths, *offload, *named)
 
 
 def _point(point: Point) -> tuple[Any, ...]:
@@ -158,6 +161,7 @@ def _point(point: Point) -> tuple[Any, ...]:
         *(point.conc, point.spec_decoding),
         *(fixed.isl if fixed else None, fixed.osl if fixed else None, point.max_model_len),
         *(offload.mode, offload.dram_gb, offload.backend, offload.version),
+        *((point.router.name, point.router.version) if point.router else (None, None)),
     )
 
 

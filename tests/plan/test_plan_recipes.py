@@ -38,6 +38,7 @@ FIXED = Point(
     parallelism=Parallelism(2, 1, 1, 1, 1, False),
     spec_decoding="none",
     kv_offload=KvOffload("none", None, None, 0),
+    router=None,
     conc=6,
     max_model_len=1344,
     repeat=0,

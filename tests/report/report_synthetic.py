@@ -69,6 +69,7 @@ def point(machine: Machine, scenario: Scenario, spread: Parallelism, conc: int) 
         parallelism=spread,
         spec_decoding="none",
         kv_offload=KvOffload("none", None, None, 0),
+        router=None,
         conc=conc,
         max_model_len=131072,
         repeat=0,

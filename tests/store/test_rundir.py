@@ -82,6 +82,7 @@ def point(scenario: Scenario) -> Point:
         parallelism=Parallelism(2, 1, 1, 1, 1, dp_attn=False),
         spec_decoding="none",
         kv_offload=KvOffload("none", None, None, 0),
+        router=None,
         conc=4,
         max_model_len=None,
         repeat=0,

@@ -17,6 +17,7 @@ from inferometer.core.point import (
     KvOffload,
     Parallelism,
     Point,
+    Router,
     Scenario,
 )
 from inferometer.core.record import (
@@ -57,6 +58,7 @@ __all__ = [
     "Record",
     "Request",
     "Result",
+    "Router",
     "RouterPlan",
     "Sample",
     "Scenario",

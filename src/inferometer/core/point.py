@@ -78,6 +78,14 @@ class KvOffload:
 
 
 @dataclass(frozen=True, slots=True)
+class Router:
+    """What spreads requests over the engine's ranks, as the config names it."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One thing to measure: a config, a scenario, a parallelism, a concurrency, a repeat."""
 
@@ -93,6 +101,7 @@ class Point:
     parallelism: Parallelism
     spec_decoding: SpecDecoding
     kv_offload: KvOffload
+    router: Router | None
     conc: int
     max_model_len: int | None
     repeat: int
@@ -109,6 +118,8 @@ class Point:
             parts.append(self.spec_decoding)
         if self.kv_offload.mode != "none":
             parts.append(f"kv{self.kv_offload.mode}-{self.kv_offload.backend}")
+        if self.router is not None:
+            parts.append(self.router.name)
         parts.append(f"c{self.conc}")
         if self.repeat:
             parts.append(f"r{self.repeat}")

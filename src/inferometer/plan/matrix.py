@@ -15,6 +15,7 @@ from inferometer.core import (
     KvOffload,
     Parallelism,
     Point,
+    Router,
     Scenario,
 )
 from inferometer.errors import InputError
@@ -70,6 +71,9 @@ def _expand_arm(
     offload: KvOffload,
 ) -> Iterator[Point]:
     fixed = scenario if isinstance(scenario, FixedSeqLen) else None
+    # Declared once: for the whole config, or in the entry of its search space.
+    declared = entry.router or config.router
+    router = Router(declared.name, declared.version) if declared else None
     for conc in ladder(entry):
         yield Point(
             config=key,
@@ -84,6 +88,7 @@ def _expand_arm(
             parallelism=_parallelism(entry),
             spec_decoding=entry.spec_decoding,
             kv_offload=offload,
+            router=router,
             conc=conc,
             max_model_len=fixed.isl + fixed.osl + CONTEXT_SLACK if fixed else None,
             repeat=0,

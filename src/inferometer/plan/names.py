@@ -37,6 +37,8 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "kv_backend": lambda point: point.kv_offload.backend or "",
     "kv_version": lambda point: point.kv_offload.version or "",
     "dram_gb": lambda point: point.kv_offload.dram_gb,
+    "router": lambda point: point.router.name if point.router else "",
+    "router_version": lambda point: point.router.version if point.router else "",
     "conc": lambda point: point.conc,
     "max_model_len": lambda point: point.max_model_len,
     "repeat": lambda point: point.repeat,

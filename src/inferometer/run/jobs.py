@@ -154,6 +154,7 @@ def _point(ad_hoc: AdHoc, conc: int) -> Point:
         parallelism=Parallelism(ad_hoc.gpus, 1, 1, 1, 1, dp_attn=False),
         spec_decoding="none",
         kv_offload=KvOffload("none", None, None, 0),
+        router=None,
         conc=conc,
         max_model_len=limit,
         repeat=0,

@@ -24,6 +24,7 @@ from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 POLL_S = 0.1
 SCRAPE_S = 0.333
 STOPPED = "stopped by the user"
+RESUME = "The same command goes on from here."
 
 
 def measure_point(
@@ -54,7 +55,7 @@ def measure_point(
     observer.phase("judging")
     _keep(folder, report, counted, died, watcher.samples)
     if report.window.stop_reason == STOPPED:
-        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
+        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept. {RESUME}")
     return judge(sweep, job, folder, report, counted, died)
 
 

@@ -17,7 +17,7 @@ from inferometer.load.lanes import LanesConfig
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job, Sweep
 from inferometer.run.observer import Observer
-from inferometer.run.point import STOPPED, judge
+from inferometer.run.point import RESUME, STOPPED, judge
 from inferometer.store import FORMAT, ClientFile, PointDir, record_row, sample_row
 
 TICKS = 50
@@ -37,7 +37,7 @@ def predict_point(
     observer.phase("judging")
     folder.write_client(ClientFile(FORMAT, report, counted, None))
     if report.window.stop_reason == STOPPED:
-        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
+        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept. {RESUME}")
     return judge(sweep, job, folder, report, counted, None)
 
 
