@@ -1,7 +1,7 @@
 """Start a launch plan as a local process, wait until it serves, stop it for certain.
 
 Does not know what the engine is: health, model list, exit code and log are all it looks at. It
-only ever ends the process group that it started.
+only ever ends the process group that it started, and does so even where it is itself killed.
 """
 
 from __future__ import annotations
@@ -30,6 +30,20 @@ STOP_S = 10.0
 """After SIGTERM, how long before SIGKILL."""
 TAIL_LINES = 5
 
+# A process group outlives whoever started it: after a kill -9 of ours an engine would hold its port
+# and its GPUs for ever. So a shell waits at a pipe of ours. A second line says that the engine was
+# stopped; the end of the pipe without one, that we are gone.
+GUARD = """
+read -r group || exit 0
+read -r stopped && exit 0
+kill -s TERM -- "-$group"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 1
+    kill -s 0 -- "-$group" || exit 0
+done
+kill -s KILL -- "-$group"
+"""
+
 
 def free_port() -> int:
     """A loopback port that nobody listens on now."""
@@ -57,15 +71,40 @@ class ServedModel:
     max_model_len: int | None
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An answer from elsewhere would be another engine's."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+# Past any proxy of the environment, as the load itself goes.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+
+
+def open_direct(url: str, timeout_s: float) -> http.client.HTTPResponse:
+    """GET, with the API key of OPENAI_API_KEY; no proxy, no redirect. Raises OSError,
+    HTTPException.
+    """
+    request = urllib.request.Request(url)
+    if key := os.environ.get("OPENAI_API_KEY", "").strip():
+        request.add_unredirected_header("Authorization", f"Bearer {key}")
+    answer: http.client.HTTPResponse = _opener.open(request, timeout=timeout_s)
+    return answer
+
+
 def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
     """What `/v1/models` lists. Raises EngineError when nothing there answers as an engine does."""
     url = f"{base_url}/v1/models"
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+        with open_direct(url, timeout_s) as answer:
             listed = json.loads(answer.read())
         return [ServedModel(str(m["id"]), m.get("max_model_len")) for m in listed["data"]]
     except urllib.error.HTTPError as error:
+        error.close()
         raise EngineError(f"{url}: answered HTTP {error.code}") from None
+    except urllib.error.URLError as error:
+        raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (OSError, http.client.HTTPException) as error:
         raise EngineError(f"{url}: no answer ({error})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -83,6 +122,7 @@ class EngineProcess:
         self._env = dict(env)
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -101,6 +141,13 @@ class EngineProcess:
         argv = self._argv
         if argv[0] == "inferometer":
             argv = [sys.executable, "-m", *argv]
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
@@ -113,7 +160,9 @@ class EngineProcess:
                     start_new_session=True,
                 )
         except OSError as error:
+            self.stop()
             raise EngineError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+        self._tell_guard(f"{self._process.pid}\n")
 
     def died(self) -> str | None:
         """How it ended, with its last words; None while it runs."""
@@ -127,14 +176,17 @@ class EngineProcess:
         end_s = time.monotonic() + deadline_s
         while not _healthy(self.base_url):
             if (death := self.died()) is not None:
-                raise EngineError(f"{death}")
+                raise EngineError(death)
             if time.monotonic() > end_s:
                 raise EngineError(
                     f"the engine was not ready in {deadline_s:g} s; {self.last_words()}"
                 )
             tick()
             time.sleep(POLL_S)
-        served_models(self.base_url)
+        if (death := self.died()) is not None:
+            raise EngineError(f"another process answers at {self.base_url}, and {death}")
+        if not served_models(self.base_url):
+            raise EngineError(f"{self.base_url}/v1/models lists no model; {self.last_words()}")
 
     def last_words(self) -> str:
         """The end of the log, for a message."""
@@ -148,24 +200,44 @@ class EngineProcess:
     def stop(self) -> None:
         """End the whole group: politely, then for certain."""
         process = self._process
-        if process is None:
-            return
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
-        # Also where the leader is gone: a worker it left behind would hold the port and the GPU.
-        self._signal(signal.SIGKILL)
-        process.wait()
+        if process is not None:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+            # Also where the leader is gone: a worker it left would hold the port and the GPU.
+            self._signal(signal.SIGKILL)
+            process.wait()
+        if self._guard is not None:
+            self._tell_guard("stopped\n")
+            self._guard.communicate()
+            self._guard = None
 
     def _signal(self, number: int) -> None:
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
+    def _tell_guard(self, line: str) -> None:
+        """Somebody may have ended the guard; the engine is stopped without it too."""
+        assert self._guard is not None
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.write(line.encode())
+            self._guard.stdin.flush()
+
+
+def _reason(error: urllib.error.URLError) -> str:
+    """The system's own words, without the wrapping."""
+    reason = error.reason
+    return (isinstance(reason, OSError) and reason.strerror) or str(reason)
+
 
 def _healthy(base_url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{base_url}/health", timeout=2.0) as answer:
-            return int(answer.status) == 200
+        with open_direct(f"{base_url}/health", 2.0) as answer:
+            return answer.status == 200
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
     except (OSError, http.client.HTTPException):
         return False

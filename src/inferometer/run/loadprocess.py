@@ -8,17 +8,19 @@ records go straight to the point's directory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import multiprocessing
 import multiprocessing.connection
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from inferometer.clock import RealClock
 from inferometer.core import ClientReport, Request
-from inferometer.errors import InferometerError
+from inferometer.errors import InferometerError, StoreError
 from inferometer.load.drive import Drive, Progress
 from inferometer.load.endpoints import chat_body, completions_body
 from inferometer.load.lanes import LanesConfig
@@ -29,6 +31,9 @@ from inferometer.store import PointDir, record_row, sample_row
 from inferometer.workload.prompts import PromptText
 
 TICK_S = 0.2
+CLOSE_S = 5.0
+"""How long the process may take to close its files once it is told to end."""
+GONE = "the process that runs the sweep is gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,50 +57,89 @@ Message = Progress | ClientReport | Failed
 
 
 class LoadProcess:
-    """Starts with the first order, ends with `close`."""
+    """Starts at once, serves one order after the other, ends with `close`, or with its parent."""
 
     def __init__(self) -> None:
         # Spawned, not forked: the parent has threads, and a fork would copy their locks.
         context = multiprocessing.get_context("spawn")
         self._pipe, child = context.Pipe()
         self._process = context.Process(target=_serve, args=(child,), name="load", daemon=True)
-        self._process.start()
+        with _signals_ignored():
+            self._process.start()
         child.close()
 
     def begin(self, order: Order) -> None:
         """Carry a load; its messages come through `poll`."""
-        self._pipe.send(order)
+        self._send(order)
 
     def stop(self, reason: str) -> None:
         """End the load early; the report still comes."""
-        self._pipe.send(reason)
+        self._send(reason)
 
     def poll(self, timeout_s: float) -> Message | None:
-        """The next message; None when none came in time."""
-        if not self._pipe.poll(timeout_s):
-            return None
-        message: Message = self._pipe.recv()
+        """The next message; None when none came in time. InferometerError: the process is gone."""
+        try:
+            if not self._pipe.poll(timeout_s):
+                return None
+            message: Message = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise self._gone() from None
         return message
 
     def close(self) -> None:
-        """End the process."""
-        if self._process.is_alive():
-            self._pipe.send(None)
-            self._process.join(5.0)
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join()
+        """End the process: the end of its pipe tells it to."""
         self._pipe.close()
+        self._process.join(CLOSE_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def _send(self, message: Order | str) -> None:
+        try:
+            self._pipe.send(message)
+        except ConnectionError:
+            raise self._gone() from None
+
+    def _gone(self) -> InferometerError:
+        self._process.join(CLOSE_S)
+        code = self._process.exitcode
+        return InferometerError(
+            f"the process that carries the load ended by itself (exit code {code}); "
+            "what it recorded is kept, and the same command measures the point again"
+        )
+
+
+@contextlib.contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """What is started inside ignores both signals from its first instruction on: they reach the
+    whole process group, and it is the parent that decides what they mean.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def _serve(pipe: multiprocessing.connection.Connection) -> None:
-    # Ctrl-C reaches the whole process group; the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while isinstance(order := pipe.recv(), Order):
-        try:
-            pipe.send(asyncio.run(_carry(order, pipe)))
-        except InferometerError as error:
-            pipe.send(Failed(error))
+    """Serve orders until the parent closes the pipe, or is gone."""
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            order = pipe.recv()
+            # A stop may cross with the end of the load that it was meant for.
+            if isinstance(order, Order):
+                pipe.send(_carried(order, pipe))
+
+
+def _carried(order: Order, pipe: multiprocessing.connection.Connection) -> ClientReport | Failed:
+    try:
+        return asyncio.run(_carry(order, pipe))
+    except InferometerError as error:
+        return Failed(error)
+    except OSError as error:
+        return Failed(StoreError(f"{order.folder}: {error.strerror or error}"))
 
 
 async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> ClientReport:
@@ -141,9 +185,13 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
 
 
 async def _talk(drive: Drive, pipe: multiprocessing.connection.Connection) -> None:
-    """Tell how it goes, and take an order to stop."""
+    """Tell how it goes, and take an order to stop; with nobody to tell, stop."""
     while True:
         await asyncio.sleep(TICK_S)
-        pipe.send(drive.progress())
-        while pipe.poll():
-            drive.stop(pipe.recv())
+        try:
+            pipe.send(drive.progress())
+            while pipe.poll():
+                drive.stop(pipe.recv())
+        except (EOFError, ConnectionError):
+            drive.stop(GONE)
+            return

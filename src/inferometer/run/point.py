@@ -40,9 +40,15 @@ def measure_point(
     Raises EngineError when the engine does not start, Interrupted after a stop by the user: then
     records are kept and there is no result.
     """
+
+    def waiting(text: str) -> None:
+        if stopping():
+            raise Interrupted(f"{job.point.id}: {STOPPED} before its engine was ready. {RESUME}")
+        observer.phase(text)
+
     folder.begin(job.point, job.digest, job.plan)
     observer.phase("starting the engine")
-    with running(job.plan, folder.server_log, sweep.base_url, observer.phase) as engine:
+    with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
         before = scrape(engine.base_url)
         watcher = Watcher(engine.base_url, SCRAPE_S)
         watcher.start()

@@ -91,9 +91,12 @@ def _open(sweep: Sweep, run: RunDir) -> None:
         return
     held = run.manifest()
     if held.points != planned or held.clock != sweep.clock:
+        other = _first_difference(held.points, planned)
+        if held.clock != sweep.clock:
+            other = f"in {held.clock} time"
         raise StoreError(
-            f"{run.path}: holds another sweep ({held.title}, {len(held.points)} points, "
-            f"{_first_difference(held.points, planned)}); choose another --out"
+            f"{run.path}: holds another sweep ({held.title}, {len(held.points)} points, {other}); "
+            "choose another --out"
         )
 
 

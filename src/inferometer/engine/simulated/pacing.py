@@ -33,6 +33,17 @@ class Pacer:
         self._work = asyncio.Event()
         self._streams: dict[str, tuple[Sequence, Emit]] = {}
         self._sent: dict[str, int] = {}
+        self._between: list[asyncio.Future[None]] = []
+        self._busy = False
+
+    async def between_steps(self) -> None:
+        """Return right after a step's tokens went out, or at once when idle: the best moment for
+        work that would make the next step late.
+        """
+        if self._busy:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._between.append(waiter)
+            await waiter
 
     def submit(self, id: str, prompt: Prompt, max_tokens: int, emit: Emit) -> Sequence:
         """Queue a request; `emit` is called at each step that gives it tokens. InputError when it
@@ -56,15 +67,21 @@ class Pacer:
         while True:
             segment = self._scheduler.next_segment(start, max_steps=1)
             if segment is None:
+                self._busy = False
                 self._work.clear()
                 await self._work.wait()
                 start = self._clock.now_ns()
                 continue
+            self._busy = True
             end = int(segment.ends_ns[0])
             await self._wait_until(end)
             self._telemetry.late(self._clock.now_ns() - end)
             self._emit(self._scheduler.commit(1), end)
             start = end
+            for waiter in self._between:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._between.clear()
 
     async def _wait_until(self, at_ns: int) -> None:
         await self._clock.sleep_until(at_ns - COARSE_NS)

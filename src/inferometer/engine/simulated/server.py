@@ -112,6 +112,7 @@ class Server:
         return web.Response(status=503 if self._options.never_ready else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:
+        await self.pacer.between_steps()
         page = self._telemetry.page()
         return web.Response(body=page, content_type="text/plain", charset="utf-8")
 
