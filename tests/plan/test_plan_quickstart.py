@@ -32,8 +32,8 @@ def test_four_configs_of_four_points(plans: list[tuple[Point, LaunchPlan]]) -> N
     for point, _plan in plans:
         ladders.setdefault(point.config, []).append(point.conc)
     assert ladders == {
-        "llama70b-fp8-h200-simulated": [1, 4, 16, 64],
-        "llama70b-fp8-mi355x-simulated": [1, 4, 16, 64],
+        "llama70b-fp8-h200-simulated": [1, 4, 16, 32],
+        "llama70b-fp8-mi355x-simulated": [1, 4, 16, 32],
         "llama70b-fp8-h200-simulated-agentic": [1, 2, 4, 8],
         "llama70b-fp8-mi355x-simulated-agentic": [1, 2, 4, 8],
     }
@@ -44,10 +44,10 @@ def test_short_windows(plans: list[tuple[Point, LaunchPlan]]) -> None:
         work = plan.workload
         assert plan.client.grace_s == 5
         if isinstance(point.scenario, FixedSeqLen):
-            assert (work.duration_s, work.requests, work.length_ratio) == (6, None, 0.8)
+            assert (work.duration_s, work.requests, work.length_ratio) == (5, None, 0.8)
             assert (work.isl, work.osl, work.warmup_requests_per_lane) == (1024, 64, 1)
         else:
-            assert (work.duration_s, work.sessions) == (7, "synthetic:quickstart")
+            assert (work.duration_s, work.sessions) == (5, "synthetic:quickstart")
             assert work.warmup_requests_per_lane == 2
         assert plan.argv[:3] == ("inferometer", "engine", "simulated")
         assert plan.argv[plan.argv.index("--gpu") + 1] == point.hardware

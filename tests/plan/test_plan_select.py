@@ -21,7 +21,7 @@ def points() -> tuple[Point, ...]:
         (Selection(keys=("*h200*",)), 8),
         (Selection(keys=("*-agentic", "llama70b-fp8-h200-simulate?")), 12),
         (Selection(scenario="agentic"), 8),
-        (Selection(conc=(1, 64)), 6),
+        (Selection(conc=(1, 32)), 6),
         (Selection(conc_min=4), 10),
         (Selection(conc_min=4, conc_max=8), 6),
         (Selection(hardware=("mi355x",), scenario="fixed", conc_max=1), 1),
@@ -43,14 +43,14 @@ def test_what_passes(points: tuple[Point, ...], selection: Selection, count: int
             "no config key matches 'llama70b-fp8-h200-simulatd'; did you mean "
             "'llama70b-fp8-h200-simulated'?; there are: llama70b-fp8-h200-simulated, ",
         ),
-        (Selection(conc=(1, 3)), "no point has concurrency 3; there are: 1, 2, 4, 8, 16, 64"),
-        (Selection(conc_min=65), "no point has concurrency 65..; there are: 1, 2, 4, 8, 16, 64"),
+        (Selection(conc=(1, 3)), "no point has concurrency 3; there are: 1, 2, 4, 8, 16, 32"),
+        (Selection(conc_min=65), "no point has concurrency 65..; there are: 1, 2, 4, 8, 16, 32"),
         (
             Selection(hardware=("h20",)),
             "no point has hardware 'h20'; did you mean 'h200'?; there are: h200, mi355x",
         ),
         (
-            Selection(scenario="agentic", conc=(64,)),
+            Selection(scenario="agentic", conc=(32,)),
             "each filter passes some of 16 points, all together none",
         ),
     ],
