@@ -66,7 +66,7 @@ def record(
         scheduled_ns=_ns(due),
         dequeued_ns=_ns(dequeued),
         input_tokens=intended,
-        max_tokens=1000,
+        max_tokens=1000 if completion is None else completion,
         exchange=Exchange(
             connected_ns=None,
             sent_ns=None if sent is None else _ns(sent),

@@ -317,3 +317,13 @@ def test_what_the_client_says_of_itself_is_passed_on() -> None:
     assert result.metrics["client_cpu_share"] == 0.25
     assert result.metrics["loop_lag_p99_ms"] == 0.5
     assert result.notes["engine_lateness_p99_ms"] == "only the built-in engine reports it"
+
+
+def test_answers_of_another_length_than_asked_are_seen() -> None:
+    records = [record(at, (at + 5,), completion=1) for at in range(1_000, 2_000, 100)]
+    assert analyze_point(inputs(records)).metrics["output_mismatch"] == 0.0
+    # The last of ten was asked for two tokens and gave one.
+    records[-1] = replace(records[-1], max_tokens=2)
+    result = analyze_point(inputs(records))
+    assert result.metrics["output_mismatch"] == 0.1
+    assert "output_mismatch" in [reason.code for reason in result.verdict.reasons]

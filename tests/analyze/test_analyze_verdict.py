@@ -31,6 +31,7 @@ CLEAN = Evidence(
     little_residual=0.0,
     little_noise=0.01,
     input_mismatch=0.0,
+    output_mismatch=0.0,
     engine_lateness_p99_ms=None,
     counters=(),
     labels=(),
@@ -69,6 +70,7 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.COUNTERS_DISAGREE, "degraded", {"counters": (Counter("requests", 999, 1000.0),)}),
     (Code.COUNTERS_DISAGREE, "invalid", {"counters": (Counter("requests", 989, 1000.0),)}),
     (Code.TOKEN_MISMATCH, "degraded", {"input_mismatch": 0.0201}),
+    (Code.OUTPUT_MISMATCH, "degraded", {"output_mismatch": 0.0101}),
 )
 
 JUST_BELOW: tuple[dict[str, Any], ...] = (
@@ -89,6 +91,7 @@ JUST_BELOW: tuple[dict[str, Any], ...] = (
     {"little_residual": 0.3, "little_noise": 0.3},
     {"counters": (Counter("requests", 1000, 1000.0),)},
     {"input_mismatch": 0.02},
+    {"output_mismatch": 0.01},
 )
 
 DEGRADED_NOT_INVALID: tuple[dict[str, Any], ...] = (
@@ -162,6 +165,7 @@ def test_what_is_unknown_is_not_held_against_a_run() -> None:
         little_residual=None,
         little_noise=None,
         input_mismatch=None,
+        output_mismatch=None,
         stamp_source="read",
     )
     assert judge(unknown).level == "valid"

@@ -42,6 +42,7 @@ class Columns:
     end_ns: Ints
     visible_ns: Ints
     intended: Ints
+    asked: Ints
     prompt: Ints
     cached: Ints
     completion: Ints
@@ -138,6 +139,7 @@ def columns(records: Sequence[Record]) -> Columns:
         end_ns=_ints(exchange.end_ns for exchange in exchanges),
         visible_ns=_ints(exchange.first_visible_ns for exchange in exchanges),
         intended=_ints(record.input_tokens for record in records),
+        asked=_ints(record.max_tokens for record in records),
         prompt=_ints(exchange.prompt_tokens for exchange in exchanges),
         cached=_ints(exchange.cached_tokens for exchange in exchanges),
         completion=_ints(exchange.completion_tokens for exchange in exchanges),

@@ -168,6 +168,9 @@ def _evidence(
         little_residual=figures["little_residual"].value,
         little_noise=figures["little_noise"].value,
         input_mismatch=figures["input_mismatch"].value,
+        output_mismatch=(
+            figures["output_mismatch"].value if inputs.plan.client.ignore_eos else None
+        ),
         engine_lateness_p99_ms=figures["engine_lateness_p99_ms"].value,
         counters=compared.compared,
         labels=_labels(inputs, population, windows),

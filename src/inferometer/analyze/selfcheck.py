@@ -63,15 +63,20 @@ def schedule_lags_ms(population: Columns) -> Floats:
 
 
 def token_figures(population: Columns) -> dict[str, Figure]:
-    """Mean lengths of the OK requests, and how far the server's count of prompts is off."""
+    """Mean lengths of the OK requests, how far the server's count of prompts is off, and the share
+    of answers that are not as long as asked.
+    """
     ok = population.take(population.ended(Status.OK))
     known = ok.take((ok.prompt != ABSENT) & (ok.intended > 0))
     off = np.abs(known.prompt - known.intended) / np.maximum(known.intended, 1)
     mismatch = float(np.median(off)) if len(off) else None
+    told = ok.take(ok.completion != ABSENT)
+    other = float(np.mean(told.completion != told.asked)) if len(told) else None
     return {
         "output_tokens_mean": metrics.mean(ok.osl.astype(np.float64)),
         "input_tokens_mean": metrics.mean(ok.input_tokens.astype(np.float64)),
         "input_mismatch": _given(mismatch, "no request has a server count of its prompt"),
+        "output_mismatch": _given(other, "no request has a server count of its answer"),
     }
 
 

@@ -48,6 +48,9 @@ COALESCED_FIRST_DEGRADED = 0.50
 kernel stamps the error is at most the gap to that event; by read time it has no bound."""
 INPUT_MISMATCH_DEGRADED = 0.02
 """A template or tokenizer that adds 2 % is another workload; less is a marker or special tokens."""
+OUTPUT_MISMATCH_DEGRADED = 0.01
+"""Where the end of an answer is to be ignored, every answer has the length asked for: an engine that
+stops earlier is given less work than its neighbours on the chart."""
 WINDOW_SLACK_S = 0.001
 """A timer may fire early by its resolution."""
 
@@ -69,6 +72,7 @@ class Code(StrEnum):
     LITTLE_RESIDUAL = "little_residual"
     COUNTERS_DISAGREE = "counters_disagree"
     TOKEN_MISMATCH = "token_mismatch"
+    OUTPUT_MISMATCH = "output_mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class Evidence:
     little_residual: float | None
     little_noise: float | None
     input_mismatch: float | None
+    output_mismatch: float | None
+    """None also where answers may end by themselves."""
     engine_lateness_p99_ms: float | None
     counters: tuple[Counter, ...]
     labels: tuple[str, ...]
@@ -256,6 +262,14 @@ def _token_mismatch(seen: Evidence) -> list[Reason]:
     return _graded(Code.TOKEN_MISMATCH, share, INPUT_MISMATCH_DEGRADED, None, text)
 
 
+def _output_mismatch(seen: Evidence) -> list[Reason]:
+    share = seen.output_mismatch
+    if share is None:
+        return []
+    text = f"{share:.1%} of the answers are not as long as asked, although their end is ignored"
+    return _graded(Code.OUTPUT_MISMATCH, share, OUTPUT_MISMATCH_DEGRADED, None, text)
+
+
 RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _engine_died,
     _window,
@@ -270,4 +284,5 @@ RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _counters,
     _engine_late,
     _token_mismatch,
+    _output_mismatch,
 )

@@ -41,7 +41,7 @@ class Concurrencies(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         words = str(value).split(",")
-        if not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
             self.fail(f"{value!r} is not a list of positive integers such as 1,8,64", param, ctx)
         numbers = tuple(int(word) for word in words)
         if len(set(numbers)) < len(numbers):
@@ -163,14 +163,14 @@ def bench(  # noqa: PLR0913 - one parameter an option
     Fixed lengths by default; recorded sessions with --workload. Needs no flag beyond the URL.
     """
     base_url = root_url(url)
-    name, limit = _model(base_url, model)
     if duration is None and requests is None:
         duration = DURATION_S
+    # An engine that is up may have cached what an earlier bench of the same seed sent it.
+    drawn = secrets.randbelow(1 << 31) if seed is None else seed
+    settings = load_overrides(duration, requests, workload, warmup, drawn)
+    name, limit = _model(base_url, model)
     if seed is None:
-        # An engine that is up may have cached what an earlier bench of the same seed sent it.
-        seed = secrets.randbelow(1 << 31)
-        click.echo(f"seed: {seed}", err=True)
-    settings = load_overrides(duration, requests, workload, warmup, seed)
+        click.echo(f"seed: {drawn}", err=True)
     client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
     ad_hoc = AdHoc(
         config="bench",

@@ -32,4 +32,6 @@ def run_and_show(sweep: Sweep, out: Path, form: str) -> None:
         )
     invalid = [result.point.id for result in outcome.results if result.verdict.level == "invalid"]
     if invalid:
-        raise VerdictError(f"{len(invalid)} points are invalid: {', '.join(invalid)}")
+        raise VerdictError(
+            f"{len(invalid)} of {len(outcome.results)} points invalid: {', '.join(invalid)}"
+        )

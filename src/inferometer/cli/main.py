@@ -9,7 +9,7 @@ import sys
 import click
 
 from inferometer import __version__
-from inferometer.errors import InferometerError, InputError, nearest
+from inferometer.errors import InferometerError, InputError, StoreError, nearest
 
 VERBS = ("run", "bench", "predict", "show", "report", "engine")
 
@@ -46,6 +46,7 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         code = InputError.exit_code
@@ -57,7 +58,13 @@ def main() -> None:
         click.echo("stopped", err=True)
         code = 130
     except BrokenPipeError:
-        # The reader of our output has left; there is nobody to tell.
+        # The reader of our output has left; there is nobody to tell. The code is click's own, which
+        # meets most of these first.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
+        code = 1
+    except OSError as error:
+        # A path that cannot be written, a full disk: the user's to mend, not a fault of ours.
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {place}{error.strerror or error}", err=True)
+        code = StoreError.exit_code
     sys.exit(code)

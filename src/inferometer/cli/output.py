@@ -77,9 +77,9 @@ def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
             _verdict(result),
         )
     # In a pipe there is no width to fit: a folded table could not be read by a program or a diff.
-    console.print(table) if console.is_terminal else Console(width=160).print(table)
+    console.print(table) if console.is_terminal else Console(width=1000).print(table)
     for name in unfinished:
-        console.print(f"not measured: {name}")
+        click.echo(f"not measured: {name}")
 
 
 def _verdict(result: Result) -> str:

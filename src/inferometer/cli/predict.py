@@ -18,6 +18,7 @@ from inferometer.cli.run import declared, declared_options
 from inferometer.plan import Selection
 from inferometer.run.job import Job, Sweep
 from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags, scenario_of
+from inferometer.run.virtual import engine_options
 
 EXAMPLES = """\b
 Examples:
@@ -113,6 +114,8 @@ def predict(  # noqa: PLR0913 - one parameter an option
             max_model_len=model_spec(model).max_context,
         )
         jobs, name = jobs_of_flags(ad_hoc, concurrency, overrides), model
+    for job in jobs:
+        engine_options(job)  # a mistake in one leaves no run behind
     sweep = Sweep(
         title=f"predict {name}",
         command=" ".join(["inferometer", *sys.argv[1:]]),

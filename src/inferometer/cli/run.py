@@ -46,6 +46,8 @@ def declared(
 ) -> Declared:
     """The jobs of `quickstart` or of master files, with their warnings told."""
     if files == ("quickstart",):
+        if runners is not None:
+            raise InputError("--runners goes only with master files; quickstart has its own")
         masters, runners = quickstart_paths()
     elif runners is None:
         raise InputError("--runners FILE is needed with master files")

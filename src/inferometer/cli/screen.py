@@ -19,8 +19,6 @@ from inferometer.run.observer import Observer
 
 PLAIN_EVERY_S = 5.0
 STYLE = {"valid": "green", "degraded": "yellow", "invalid": "red"}
-OVERHEAD_S = 3.0
-"""Beside its window a point starts an engine, warms up and is judged: for the time left only."""
 
 
 def observer() -> Observer:
@@ -37,11 +35,11 @@ class Pace:
         self._rate = 0.0
         self._spent: list[float] = []
         self._begun = time.monotonic()
-        self._jobs: list[Job] = []
+        self._points = 0
 
-    def sweep(self, jobs: tuple[Job, ...], done: int) -> None:
-        """`done` of the jobs were measured by an earlier run."""
-        self._jobs = list(jobs[done:])
+    def sweep(self, points: int) -> None:
+        """So many are to be measured."""
+        self._points = points
 
     def point(self) -> None:
         """A point starts."""
@@ -58,13 +56,19 @@ class Pace:
             self._rate, self._last = (tokens - before) / (now - then), (now, tokens)
         return self._rate
 
-    def left_s(self) -> float:
-        """Declared windows still to come, plus what else a point took so far."""
-        ahead = self._jobs[len(self._spent) :]
+    def left_s(self, share: float | None) -> float | None:
+        """Until the sweep ends, at the pace of the points done, or of `share` of the first one.
+
+        None while there is no telling. By the wall: virtual time has another pace.
+        """
+        ahead, elapsed = self._points - len(self._spent), time.monotonic() - self._begun
         if self._spent:
             mean = sum(self._spent) / len(self._spent)
-            return max(0.0, mean * len(ahead) - (time.monotonic() - self._begun))
-        return sum((job.plan.workload.duration_s or 0.0) + OVERHEAD_S for job in ahead)
+        elif share:
+            mean = elapsed / share
+        else:
+            return None
+        return max(0.0, mean * ahead - elapsed)
 
 
 class PlainScreen:
@@ -78,7 +82,7 @@ class PlainScreen:
 
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         self._number, self._of = done, len(jobs)
-        self._pace.sweep(jobs, done)
+        self._pace.sweep(len(jobs) - done)
         if done:
             click.echo(f"{done} of {len(jobs)} points are done already", err=True)
 
@@ -97,7 +101,7 @@ class PlainScreen:
         rate = self._pace.tokens_per_s(progress.tokens)
         if time.monotonic() - self._said >= PLAIN_EVERY_S:
             self._said = time.monotonic()
-            click.echo(f"    {_load_line(progress, rate)}, {_left(self._pace)}", err=True)
+            click.echo(f"    {_load_line(progress, rate)}{_left(self._pace, progress)}", err=True)
 
     def result(self, job: Job, result: Result) -> None:
         self._pace.point_over()
@@ -128,7 +132,7 @@ class LiveScreen:
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         self._points = self._sweep.add_task("points", total=len(jobs), completed=done)
         self._bar = self._window.add_task("", total=1.0)
-        self._pace.sweep(jobs, done)
+        self._pace.sweep(len(jobs) - done)
         self._live.start()
 
     def point(self, job: Job) -> None:
@@ -136,13 +140,13 @@ class LiveScreen:
         self._window.update(self._bar, description=job.point.id, completed=0.0)
 
     def phase(self, text: str) -> None:
-        self._line.plain = f"{text}, {_left(self._pace)}"
+        self._line.plain = f"{text}{_left(self._pace)}"
 
     def progress(self, progress: LoadProgress) -> None:
         if progress.of_s:
             self._window.update(self._bar, total=progress.of_s, completed=progress.elapsed_s)
         rate = self._pace.tokens_per_s(progress.tokens)
-        self._line.plain = f"{_load_line(progress, rate)}, {_left(self._pace)}"
+        self._line.plain = f"{_load_line(progress, rate)}{_left(self._pace, progress)}"
 
     def result(self, job: Job, result: Result) -> None:
         self._pace.point_over()
@@ -170,9 +174,13 @@ def _load_line(progress: LoadProgress, rate: float) -> str:
     )
 
 
-def _left(pace: Pace) -> str:
-    minutes, seconds = divmod(round(pace.left_s()), 60)
-    return f"{minutes}:{seconds:02d} left"
+def _left(pace: Pace, progress: LoadProgress | None = None) -> str:
+    share = progress.elapsed_s / progress.of_s if progress and progress.of_s else None
+    left_s = pace.left_s(share)
+    if left_s is None:
+        return ""
+    minutes, seconds = divmod(round(left_s), 60)
+    return f", {minutes}:{seconds:02d} left"
 
 
 def _result_line(result: Result) -> str:

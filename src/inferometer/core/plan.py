@@ -40,7 +40,7 @@ class ClientSettings:
     temperature: float
     affinity_header: str | None
     stop_failed_share: float
-    """Live share of failed requests above which the point is stopped (DESIGN: 0.10)."""
+    """Live share of failed requests above which the point is stopped."""
     grace_s: float
     """After the window, how long requests already sent are followed."""
 

@@ -73,7 +73,7 @@ class ClientReport:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One point's row. `metrics` holds every number of DESIGN §3; a None has its why in `notes`."""
+    """One point's row. `metrics` holds every number of docs/metrics.md; a None has its why in `notes`."""
 
     format: int
     point: Point

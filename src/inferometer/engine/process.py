@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from inferometer.errors import EngineError
 
@@ -31,17 +31,16 @@ STOP_S = 10.0
 TAIL_LINES = 5
 
 # A process group outlives whoever started it: after a kill -9 of ours an engine would hold its port
-# and its GPUs for ever. So a shell waits at a pipe of ours. A second line says that the engine was
-# stopped; the end of the pipe without one, that we are gone.
+# and its GPUs for ever. So a shell waits at a pipe of ours. A line says that the engine is stopped;
+# the end of the pipe without one, that we are gone.
 GUARD = """
-read -r group || exit 0
 read -r stopped && exit 0
-kill -s TERM -- "-$group"
+kill -s TERM -- "-$1"
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 1
-    kill -s 0 -- "-$group" || exit 0
+    kill -s 0 -- "-$1" || exit 0
 done
-kill -s KILL -- "-$group"
+kill -s KILL -- "-$1"
 """
 
 
@@ -71,24 +70,27 @@ class ServedModel:
     max_model_len: int | None
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """An answer from elsewhere would be another engine's."""
+class _AsItIs(urllib.request.HTTPErrorProcessor):
+    """Every answer is an answer: no exception for a status, and no redirect to another engine."""
 
-    def redirect_request(self, *_: object) -> None:
-        return None
+    def http_response(self, request: object, response: Any) -> Any:  # noqa: ARG002
+        return response
+
+    https_response = http_response
 
 
 # Past any proxy of the environment, as the load itself goes.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AsItIs())
 
 
-def open_direct(url: str, timeout_s: float) -> http.client.HTTPResponse:
-    """GET, with the API key of OPENAI_API_KEY; no proxy, no redirect. Raises OSError,
-    HTTPException.
+def get(url: str, timeout_s: float) -> http.client.HTTPResponse:
+    """An answer of whatever status, asked for with OPENAI_API_KEY where that is set.
+
+    Raises OSError, HTTPException.
     """
     request = urllib.request.Request(url)
     if key := os.environ.get("OPENAI_API_KEY", "").strip():
-        request.add_unredirected_header("Authorization", f"Bearer {key}")
+        request.add_header("Authorization", f"Bearer {key}")
     answer: http.client.HTTPResponse = _opener.open(request, timeout=timeout_s)
     return answer
 
@@ -97,18 +99,21 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
     """What `/v1/models` lists. Raises EngineError when nothing there answers as an engine does."""
     url = f"{base_url}/v1/models"
     try:
-        with open_direct(url, timeout_s) as answer:
+        with get(url, timeout_s) as answer:
+            if answer.status != 200:
+                raise EngineError(f"{url}: answered HTTP {answer.status}")
             listed = json.loads(answer.read())
         return [ServedModel(str(m["id"]), m.get("max_model_len")) for m in listed["data"]]
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise EngineError(f"{url}: answered HTTP {error.code}") from None
-    except urllib.error.URLError as error:
-        raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (OSError, http.client.HTTPException) as error:
-        raise EngineError(f"{url}: no answer ({error})") from None
+        raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise EngineError(f"{url}: the answer is no model list") from None
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words, out of what urllib wraps them in."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return (isinstance(cause, OSError) and cause.strerror) or str(cause)
 
 
 class EngineProcess:
@@ -141,13 +146,6 @@ class EngineProcess:
         argv = self._argv
         if argv[0] == "inferometer":
             argv = [sys.executable, "-m", *argv]
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         try:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
@@ -160,9 +158,18 @@ class EngineProcess:
                     start_new_session=True,
                 )
         except OSError as error:
-            self.stop()
             raise EngineError(f"cannot start {argv[0]!r}: {error.strerror}") from None
-        self._tell_guard(f"{self._process.pid}\n")
+        try:
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", GUARD, "guard", str(self._process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            self.stop()
+            raise
 
     def died(self) -> str | None:
         """How it ended, with its last words; None while it runs."""
@@ -199,17 +206,17 @@ class EngineProcess:
 
     def stop(self) -> None:
         """End the whole group: politely, then for certain."""
-        process = self._process
-        if process is not None:
-            self._signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_S)
-            # Also where the leader is gone: a worker it left would hold the port and the GPU.
-            self._signal(signal.SIGKILL)
-            process.wait()
-        if self._guard is not None:
-            self._tell_guard("stopped\n")
-            self._guard.communicate()
+        process, guard = self._process, self._guard
+        if process is None:
+            return
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        # Also where the leader is gone: a worker it left behind would hold the port and the GPU.
+        self._signal(signal.SIGKILL)
+        process.wait()
+        if guard is not None:
+            guard.communicate(b"stopped\n")
             self._guard = None
 
     def _signal(self, number: int) -> None:
@@ -217,27 +224,10 @@ class EngineProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def _tell_guard(self, line: str) -> None:
-        """Somebody may have ended the guard; the engine is stopped without it too."""
-        assert self._guard is not None
-        assert self._guard.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.write(line.encode())
-            self._guard.stdin.flush()
-
-
-def _reason(error: urllib.error.URLError) -> str:
-    """The system's own words, without the wrapping."""
-    reason = error.reason
-    return (isinstance(reason, OSError) and reason.strerror) or str(reason)
-
 
 def _healthy(base_url: str) -> bool:
     try:
-        with open_direct(f"{base_url}/health", 2.0) as answer:
+        with get(f"{base_url}/health", 2.0) as answer:
             return answer.status == 200
-    except urllib.error.HTTPError as error:
-        error.close()
-        return False
     except (OSError, http.client.HTTPException):
         return False

@@ -149,7 +149,9 @@ class Drive:
         first_ns, sent_ns = record.first_token_ns, record.exchange.sent_ns
         if first_ns is not None and sent_ns is not None:
             self._ttft_s = (first_ns - sent_ns) / NS
-        self._stamp_source = record.exchange.stamp_source
+        # One stamp taken by a late reader, and the kernel's no longer speak for all.
+        if self._stamp_source != "read" and record.exchange.sent_ns is not None:
+            self._stamp_source = record.exchange.stamp_source
         self._on_record(record)
 
     def _report(

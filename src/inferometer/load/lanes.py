@@ -2,7 +2,7 @@
 
 The one coordinator of a load: it decides which turn is sent and when, counts failures as they
 come, and turns what the transport saw into records. It knows no socket and no tokenizer; time
-comes from the clock. Replay rules: DESIGN §4 (`agentx-1`).
+comes from the clock. Replay rules `agentx-1`: docs/replay.md.
 """
 
 from __future__ import annotations

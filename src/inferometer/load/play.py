@@ -2,7 +2,7 @@
 
 A turn is ready when all its recorded predecessors are done, and due its recorded gap later. A
 failed turn ends its agent: turns of that agent not yet sent, and sub-agents it never spawned, are
-dropped, and a dropped turn releases whoever waits for it (DESIGN §4).
+dropped, and a dropped turn releases whoever waits for it (docs/replay.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A tree (one session play) with nothing open is idle; a tree is never idle for longer than its cap,
 the whole system never longer than its own. When a cap bites, all timers concerned shift together,
-so that the next fires at the cap and the recorded order is kept (DESIGN §4). Both shifts are
+so that the next fires at the cap and the recorded order is kept (docs/replay.md). Both shifts are
 applied when idleness begins, since nothing but these timers can end it.
 """
 

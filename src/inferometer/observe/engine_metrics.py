@@ -30,6 +30,8 @@ GAUGES = (
 REQUESTS = "vllm:request_success_total"
 PROMPT_TOKENS = "vllm:prompt_tokens_total"
 GENERATION_TOKENS = "vllm:generation_tokens_total"
+# Past any proxy of the environment, as the load itself goes.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 LATENESS_P99 = 'inferometer_simulated_lateness_seconds{quantile="0.99"}'
 
 
@@ -46,22 +48,29 @@ class Scrape:
 
 def parse(text: str, at_ns: int) -> Scrape:
     """Sum each sample name over its label sets. Raises ValueError for a page that is none."""
+    try:
+        families = list(text_string_to_metric_families(text))
+    except IndexError as error:
+        # The parser's own way to stumble over braces that do not match.
+        raise ValueError("not a metrics page") from error
     values: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            name = sample.name
-            if (quantile := sample.labels.get("quantile")) is not None:
-                name = f'{name}{{quantile="{quantile}"}}'
-            values[name] = values.get(name, 0.0) + sample.value
+    for sample in (sample for family in families for sample in family.samples):
+        name = sample.name
+        if (quantile := sample.labels.get("quantile")) is not None:
+            name = f'{name}{{quantile="{quantile}"}}'
+        values[name] = values.get(name, 0.0) + sample.value
     return Scrape(at_ns, values)
 
 
 def scrape(base_url: str) -> Scrape | None:
     """Read `/metrics`; None where there is none, or it is no metrics page."""
     try:
-        with urllib.request.urlopen(f"{base_url}/metrics", timeout=TIMEOUT_S) as answer:
+        with _opener.open(f"{base_url}/metrics", timeout=TIMEOUT_S) as answer:
             text = answer.read().decode("utf-8")
         return parse(text, time.monotonic_ns())
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
     except (OSError, ValueError, http.client.HTTPException):
         return None
 

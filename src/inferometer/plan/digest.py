@@ -19,6 +19,10 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     """
     identity = dataclasses.asdict(point)
     del identity["config"]
+    workload = dataclasses.asdict(plan.workload)
+    if plan.workload.sessions_digest is not None:
+        # The data counts, not where this machine keeps it.
+        workload["sessions"] = None
     content = {
         "measurement_version": MEASUREMENT_VERSION,
         "point": identity,
@@ -29,7 +33,7 @@ def digest(point: Point, plan: LaunchPlan) -> str:
             "files": dict(plan.files),
             "router": dataclasses.asdict(plan.router) if plan.router else None,
             "client": dataclasses.asdict(plan.client),
-            "workload": dataclasses.asdict(plan.workload),
+            "workload": workload,
         },
     }
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -255,6 +255,14 @@ _OTHERS = (
         "share",
     ),
     Field(
+        "output_mismatch",
+        "Answers of another length",
+        "%",
+        "Client",
+        "Share of answers whose tokens, by the server's count, are not as many as asked for.",
+        "share",
+    ),
+    Field(
         "little_noise",
         "Little's law noise",
         "%",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from inferometer.core import LaunchPlan
-from inferometer.engine.process import EngineProcess, fill, free_port, served_models
-from inferometer.errors import EngineError, InputError
+from inferometer.engine.process import EngineProcess, fill, free_port, get, served_models
+from inferometer.errors import EngineError, InputError, Problem
+from inferometer.load.endpoints import parse_base_url
 
 READY_S = 1_800.0
 
@@ -40,16 +39,18 @@ class ExternalEngine:
 
 def root_url(url: str) -> str:
     """`http://host:8000`, of that or of `http://host:8000/v1/`. Raises InputError for no URL."""
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{url!r} is no URL of an engine; expected http://HOST:PORT")
-    return url.rstrip("/").removesuffix("/v1")
+    try:
+        parse_base_url(url, "chat")
+    except InputError as error:
+        faults = (Problem(problem.message, key=repr(url)) for problem in error.problems)
+        raise InputError(*faults, "expected the URL of an engine: http://HOST:PORT") from None
+    return url.strip().rstrip("/").removesuffix("/v1")
 
 
 def is_simulated(base_url: str) -> bool:
     """True when the built-in engine answers there: it marks every answer."""
     try:
-        with urllib.request.urlopen(f"{base_url}/health", timeout=5.0) as answer:
+        with get(f"{base_url}/health", 5.0) as answer:
             return answer.headers.get("X-Inferometer-Simulated") is not None
     except (OSError, http.client.HTTPException):
         return False
@@ -69,6 +70,8 @@ def running(
     argv = fill(plan.argv, site)
     if not argv:
         raise EngineError("the plan starts no engine, and no URL of a running one was given")
+    if plan.router is not None or plan.files:
+        raise EngineError("the plan has a router or files to write; neither is set up yet")
     begun_s = time.monotonic()
 
     def waiting() -> None:

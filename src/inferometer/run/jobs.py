@@ -85,7 +85,6 @@ def jobs_of_configs(
     recipes = load_recipes(read_file, recipe_roots(masters))
     points = select(expand(configs), selection)
     jobs = tuple(make_job(point, recipes, overrides) for point in points)
-    _refuse_twins(jobs)
     warnings = [str(problem) for problem in configs.warnings]
     warnings += [f"{left.config}: left out: {left.reason}" for left in configs.skipped]
     files = [*masters, runners, *_layer_files(masters)]
@@ -168,16 +167,5 @@ def scenario_of(workload: str | None, isl: int, osl: int) -> Scenario:
 
 def _layer_files(masters: Sequence[str]) -> list[str]:
     roots = [Path(root) for root in recipe_roots(masters)]
-    return [str(file) for root in roots for file in sorted(root.rglob("*.yaml"))]
-
-
-def _refuse_twins(jobs: Sequence[Job]) -> None:
-    """Two points of one name would share a directory."""
-    seen: dict[str, Job] = {}
-    for job in jobs:
-        if job.point.id in seen:
-            raise InputError(
-                f"{job.point.config}: two of its points are both called {job.point.id}; "
-                "remove the repeated entry of its search space"
-            )
-        seen[job.point.id] = job
+    files = (file for root in roots for file in sorted(root.rglob("*")))
+    return [str(file) for file in files if file.suffix in (".yaml", ".yml")]

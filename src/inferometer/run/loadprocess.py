@@ -13,6 +13,7 @@ import gc
 import multiprocessing
 import multiprocessing.connection
 import signal
+from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,6 +44,8 @@ class Order:
     job: Job
     base_url: str
     model: str
+    max_model_len: int | None
+    """The plan's context limit, else what the engine itself says; a longer turn is not sent."""
     folder: Path
 
 
@@ -157,7 +160,7 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
     config = LanesConfig(
         lanes=order.job.point.conc,
         tag=order.job.digest[:8],
-        max_model_len=order.job.point.max_model_len,
+        max_model_len=order.max_model_len,
         client=plan.client,
         workload=plan.workload,
     )
@@ -165,7 +168,7 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
         drive = Drive(
             config, workload, transport, clock, lambda record: records.append(record_row(record))
         )
-        ticker = asyncio.create_task(_talk(drive, pipe))
+        ticker = asyncio.create_task(_talk(drive, pipe, records.flush))
         # A full collection of a large workload takes tens of milliseconds: not while measuring.
         gc.collect()
         gc.freeze()
@@ -184,10 +187,13 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
     return report
 
 
-async def _talk(drive: Drive, pipe: multiprocessing.connection.Connection) -> None:
-    """Tell how it goes, and take an order to stop; with nobody to tell, stop."""
+async def _talk(
+    drive: Drive, pipe: multiprocessing.connection.Connection, flush: Callable[[], None]
+) -> None:
+    """Tell how it goes, keep what came, and take an order to stop; with nobody to tell, stop."""
     while True:
         await asyncio.sleep(TICK_S)
+        flush()
         try:
             pipe.send(drive.progress())
             while pipe.poll():

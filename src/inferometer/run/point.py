@@ -12,7 +12,7 @@ from pathlib import Path
 from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, EngineTotals, Result, Sample
-from inferometer.engine.process import served_models
+from inferometer.engine.process import ServedModel, served_models
 from inferometer.errors import Interrupted
 from inferometer.observe.engine_metrics import Watcher, scrape, totals
 from inferometer.run.engines import RunningEngine, running
@@ -102,9 +102,8 @@ def _carry(
     stopping: Callable[[], bool],
 ) -> ClientReport:
     """Hand the load to its process and follow it; pass on a death or a stop, once."""
-    # What a started engine calls its model is its own affair; of one that is up, a person said.
-    name = served_models(engine.base_url)[0].id if job.plan.argv else job.point.model
-    load.begin(Order(job, engine.base_url, name, path))
+    model = _served(job, engine.base_url)
+    load.begin(Order(job, engine.base_url, model.id, model.max_model_len, path))
     told = False
     while True:
         message = load.poll(POLL_S)
@@ -117,6 +116,15 @@ def _carry(
         if not told and (reason := STOPPED if stopping() else engine.died()) is not None:
             load.stop(reason)
             told = True
+
+
+def _served(job: Job, base_url: str) -> ServedModel:
+    """The name to ask for and the context limit: the plan's, else what the engine lists."""
+    listed = served_models(base_url)
+    limits = {model.id: model.max_model_len for model in listed}
+    # What a started engine calls its model is its own affair; of one that is up, a person said.
+    name = next(iter(limits), job.point.model) if job.plan.argv else job.point.model
+    return ServedModel(name, job.point.max_model_len or limits.get(name))
 
 
 def _keep(

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
 from inferometer.core import ClientReport, EngineTotals, Result
 from inferometer.engine.process import fill
-from inferometer.engine.simulated.options import parse_options
+from inferometer.engine.simulated.options import EngineOptions, parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
-from inferometer.errors import InputError, Interrupted
+from inferometer.errors import EngineError, InputError, Interrupted
 from inferometer.load.drive import Drive
 from inferometer.load.lanes import LanesConfig
 from inferometer.run.binding import bind_workload
@@ -22,6 +22,7 @@ from inferometer.store import FORMAT, ClientFile, PointDir, record_row, sample_r
 
 TICKS = 50
 """How often a point's progress is told."""
+LEAST_TICK_S = 0.01
 
 
 def predict_point(
@@ -31,9 +32,13 @@ def predict_point(
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> Result:
-    """Run one point of the built-in engine as fast as the CPU allows; writes the same files."""
+    """Run one point of the built-in engine as fast as the CPU allows; writes the same files.
+
+    Raises EngineError where the engine would not start, Interrupted after a stop by the user.
+    """
     folder.begin(job.point, job.digest, job.plan)
-    report, counted = _run(job, folder, observer, stopping)
+    with contextlib.closing(VirtualLoop()) as loop:
+        report, counted = _run(job, folder, loop, observer, stopping)
     observer.phase("judging")
     folder.write_client(ClientFile(FORMAT, report, counted, None))
     if report.window.stop_reason == STOPPED:
@@ -42,16 +47,23 @@ def predict_point(
 
 
 def _run(
-    job: Job, folder: PointDir, observer: Observer, stopping: Callable[[], bool]
+    job: Job,
+    folder: PointDir,
+    loop: VirtualLoop,
+    observer: Observer,
+    stopping: Callable[[], bool],
 ) -> tuple[ClientReport, EngineTotals]:
-    loop = VirtualLoop()
     clock = VirtualClock(loop)
-    options = parse_options(engine_arguments(job))
-    engine = VirtualEngine(options, clock)
+    options = engine_options(job)
+    try:
+        engine = VirtualEngine(options, clock)
+    except InputError as error:
+        # As in real time: this point cannot be, and the others go on.
+        raise EngineError(f"the engine would not start: {error}") from None
     config = LanesConfig(
         lanes=job.point.conc,
         tag=job.digest[:8],
-        max_model_len=job.point.max_model_len,
+        max_model_len=job.point.max_model_len or options.max_model_len,
         client=job.plan.client,
         workload=job.plan.workload,
     )
@@ -80,8 +92,8 @@ def _run(
     return report, engine.totals()
 
 
-def engine_arguments(job: Job) -> tuple[str, ...]:
-    """The built-in engine's own arguments of a plan; an InputError where it is another engine."""
+def engine_options(job: Job) -> EngineOptions:
+    """The built-in engine's options of a plan; an InputError where it is another engine."""
     command, argv = ("inferometer", "engine", "simulated"), job.plan.argv
     if argv[: len(command)] != command:
         raise InputError(
@@ -90,7 +102,7 @@ def engine_arguments(job: Job) -> tuple[str, ...]:
         )
     # No socket is opened: the site's values only have to be of the right form.
     site = {"port": "0", "host": "127.0.0.1", "model_path": ""}
-    return tuple(fill(argv[len(command) :], site))
+    return parse_options(fill(argv[len(command) :], site))
 
 
 async def _tell(
@@ -100,9 +112,10 @@ async def _tell(
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> None:
-    step_ns = round((job.plan.workload.duration_s or 60.0) / TICKS * NS)
+    # Not too often: a warm-up may be far longer than the window.
+    step_s = max(LEAST_TICK_S, (job.plan.workload.duration_s or 60.0) / TICKS)
     while True:
-        await clock.sleep_until(clock.now_ns() + step_ns)
+        await clock.sleep_until(clock.now_ns() + round(step_s * NS))
         observer.progress(drive.progress())
         if stopping():
             drive.stop(STOPPED)

@@ -1,4 +1,4 @@
-"""What is kept, and how it is read back: a directory a run, a directory a point (DESIGN §7).
+"""What is kept, and how it is read back: a directory a run, a directory a point.
 
 RUN/run.json                 the manifest: written first
 RUN/points/ID/launch.json    the point, its plan with the origin of every value, its digest

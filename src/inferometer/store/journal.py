@@ -1,12 +1,11 @@
 """Rows appended as they come, readable to the last whole line after a kill, parquet at the close.
 
-A row is one JSON object a line. Lines leave in batches: at most `BATCH_S` seconds or `BATCH_ROWS`
-rows are lost to a kill -9, none to an exception or a signal that Python sees.
+A row is one JSON object a line. Lines leave in batches: at most `BATCH_ROWS` rows, or those since
+the last `flush`, are lost to a kill -9; none to an exception or a signal that Python sees.
 """
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +16,6 @@ import orjson
 from inferometer.errors import StoreError
 
 BATCH_ROWS = 256
-BATCH_S = 1.0
 
 
 class Journal:
@@ -31,7 +29,6 @@ class Journal:
         self._parquet = folder / f"{name}.parquet"
         self._columns = columns
         self._rows: list[bytes] = []
-        self._flushed_s = time.monotonic()
         # Exclusive: a journal that is there already holds what was measured before.
         try:
             self._file = self._path.open("xb")
@@ -52,9 +49,9 @@ class Journal:
             self._file.close()
 
     def append(self, row: dict[str, Any]) -> None:
-        """Take one row; the batch leaves when it is full or old."""
+        """Take one row; a full batch leaves."""
         self._rows.append(orjson.dumps(row))
-        if len(self._rows) >= BATCH_ROWS or time.monotonic() - self._flushed_s > BATCH_S:
+        if len(self._rows) >= BATCH_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -63,7 +60,6 @@ class Journal:
             self._file.write(b"\n".join(self._rows) + b"\n")
             self._rows.clear()
         self._file.flush()
-        self._flushed_s = time.monotonic()
 
     def seal(self) -> None:
         """Close it: write the parquet file, then remove the journal."""

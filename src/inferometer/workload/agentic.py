@@ -1,4 +1,4 @@
-"""Which session a lane plays, and where it starts, by the replay rules `agentx-1` (DESIGN §4).
+"""Which session a lane plays, and where it starts, by the replay rules `agentx-1`.
 
 Everything here is a function of the seed, the lane and the play, never of who finished first.
 When turns are sent, and what happens when one fails, is for the lanes in `load`.

@@ -1,4 +1,4 @@
-"""From recorded intervals to a graph of turns, by the replay rules `agentx-1` (DESIGN §4).
+"""From recorded intervals to a graph of turns, by the replay rules `agentx-1`.
 
 Within one agent a request waits for the earlier ones that had ended when it started, reduced to
 those that no other of them waits for. A sub-agent waits for the turn that launched it; the turn

@@ -1,0 +1,155 @@
+"""`bench` against a server that logs what it sent and when: nothing lost, nothing invented."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+import pytest
+from command_line import call
+
+from inferometer.core import Phase, Record
+from inferometer.store import RunDir
+
+pytestmark = pytest.mark.sockets
+
+SOURCE = Path(__file__).resolve().parents[3] / "shared" / "tools" / "truthserver.c"
+PLAN = "ttft=30+itl=5+n=20"
+EARLY_NS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the referee wrote of one stream; times on CLOCK_MONOTONIC."""
+
+    request_ns: int
+    chunk_ns: tuple[int, ...]
+
+
+@dataclass
+class Referee:
+    """A running truthserver. Its log is complete once it has ended."""
+
+    url: str
+    log: Path
+    process: subprocess.Popen[str]
+
+    def end(self) -> dict[str, Truth]:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=10)
+        truths = {}
+        for line in self.log.read_text().splitlines()[1:]:
+            _, request_id, _, _, request_ns, chunks, _ = line.split(",")
+            stamps = tuple(int(stamp) for stamp in chunks.split(";") if stamp)
+            truths[request_id] = Truth(int(request_ns), stamps)
+        return truths
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not SOURCE.is_file():
+        pytest.skip("no truthserver source beside this checkout (shared/tools)")
+    if which("cc") is None:
+        pytest.skip("no C compiler to build the truthserver with")
+    path = tmp_path_factory.mktemp("truthserver") / "truthserver"
+    subprocess.run(["cc", "-O2", "-o", str(path), str(SOURCE)], check=True, timeout=60)
+    return path
+
+
+@contextmanager
+def running(binary: Path, log: Path) -> Iterator[Referee]:
+    for _ in range(5):  # another process may take the free port first
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        argv = [str(binary), "--port", str(port), "--log", str(log)]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        if process.stderr.readline().startswith("truthserver: http"):
+            break
+        process.communicate()
+    else:
+        pytest.fail("the truthserver found no free port")
+    with process:
+        yield Referee(f"http://127.0.0.1:{port}", log, process)
+        process.terminate()
+
+
+def check(record: Record, truth: Truth) -> None:
+    """Every token event, and no stamp before what it is a stamp of."""
+    exchange = record.exchange
+    assert exchange.sent_ns is not None
+    assert record.first_token_ns is not None
+    assert record.last_token_ns is not None
+    assert len(truth.chunk_ns) == len(exchange.arrivals) == 20
+    assert exchange.sent_ns <= truth.request_ns, "sent before it came in"
+    assert record.first_token_ns >= truth.chunk_ns[0] - EARLY_NS
+    assert record.last_token_ns >= truth.chunk_ns[-1] - EARLY_NS
+    early = exchange.arrivals.at_ns - truth.chunk_ns
+    assert early.min() >= -EARLY_NS, "a token was stamped before it was written"
+
+
+def test_a_bench_records_what_the_server_sent(binary: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["--concurrency", "4", "--requests", "24", "--warmup", "1"]
+    with running(binary, tmp_path / "truth.csv") as referee:
+        said = call("bench", referee.url, "--model", PLAN, *words, "--out", out)
+        truths = referee.end()
+    # On a busy machine the client itself may be late, which is not the matter here.
+    assert said.code in (0, 5)
+    head = said.err.splitlines()
+    assert f"does not list '{PLAN}'; it lists: truth" in head[0]
+    assert head[1].startswith("seed: ")
+    (folder,) = RunDir(out).finished()
+    records = folder.records()
+    measured = [record for record in records if record.phase is Phase.MEASURED]
+    assert len(measured) == 24
+    assert len(records) == len(truths)
+    # One a lane, and what lanes that are warm sent before the last one was.
+    warmup = len(records) - len(measured)
+    assert 4 <= warmup <= 4 + 3
+    for record in records:
+        assert record.exchange.status == "ok"
+        assert record.output_tokens == record.exchange.completion_tokens == 20
+        check(record, truths[record.request_id])
+    result = folder.result()
+    assert (result.counts["sent"], result.counts["ok"], result.counts["warmup"]) == (24, 24, warmup)
+    assert result.provenance == "measured"
+    for side in ("engine", "client"):
+        assert result.counts[f"{side}_requests"] == len(records)
+        assert result.counts[f"{side}_generation_tokens"] == len(records) * 20
+    ttft_s = result.metrics["ttft_p50_s"]
+    assert ttft_s is not None
+    assert ttft_s >= 0.030 - EARLY_NS / 1e9
+    assert not (folder.path / "server.log").exists()
+
+
+def test_a_server_that_fails_makes_the_point_invalid(binary: Path, tmp_path: Path) -> None:
+    words = ["--concurrency", "2", "--requests", "24", "--warmup", "0"]
+    with running(binary, tmp_path / "truth.csv") as referee:
+        said = call("bench", referee.url, "--model", "status=503", *words, "--out", tmp_path / "r")
+    assert said.code == 5
+    assert said.err.splitlines()[-1] == "error: 1 of 1 points invalid: bench_1024_128_tp1_c2"
+    (folder,) = RunDir(tmp_path / "r").finished()
+    reason = folder.result().window.stop_reason
+    assert reason is not None
+    assert "HTTP 503" in reason
+    assert {record.exchange.http_status for record in folder.records()} == {503}
+
+
+def test_the_first_model_is_asked_for_and_the_seed_is_kept(binary: Path, tmp_path: Path) -> None:
+    with running(binary, tmp_path / "truth.csv") as referee:
+        words = ["--concurrency", "1", "--requests", "3", "--warmup", "0", "--seed", "5"]
+        said = call("bench", f"{referee.url}/v1/", *words, "--osl", "4", "--out", tmp_path / "r")
+    assert said.code in (0, 5)
+    assert said.err.splitlines()[0] == "[1/1] bench_1024_4_tp1_c1"
+    run = RunDir(tmp_path / "r")
+    assert (run.manifest().seed, run.manifest().title) == (5, "bench truth")
+    (folder,) = run.finished()
+    assert folder.result().point.max_model_len == 1_048_576
+    assert folder.result().counts["ok"] == 3

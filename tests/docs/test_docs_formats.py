@@ -1,0 +1,137 @@
+"""The tables of docs/formats.md are the columns, fields and names that the code has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from docs_pages import DOCS, code_spans, first_names, rows, section
+
+from inferometer.core import (
+    ClientReport,
+    ClientSettings,
+    EngineTotals,
+    LaunchPlan,
+    Point,
+    Reason,
+    Result,
+    Verdict,
+    Window,
+    WorkloadSettings,
+)
+from inferometer.observe.engine_metrics import GAUGES
+from inferometer.plan.expressions import FUNCTIONS
+from inferometer.plan.layers import _Rule
+from inferometer.plan.names import POINT_NAMES
+from inferometer.plan.schema import (
+    MultiNodeConfig,
+    SingleNodeAgenticEntry,
+    SingleNodeConfig,
+    SingleNodeEntry,
+)
+from inferometer.plan.templates import SITE_PLACEHOLDERS
+from inferometer.store import FORMAT, ClientFile, LaunchFile, Manifest, Versions
+from inferometer.store.records import RECORD_COLUMNS, SAMPLE_COLUMNS
+from inferometer.workload import ReadReport
+from inferometer.workload.weka_schema import REQUEST, SUBAGENT, TRACE
+
+PAGE = (DOCS / "formats.md").read_text(encoding="utf-8")
+SPANS = set(code_spans(PAGE))
+TABLES = {
+    "run.json: Manifest": Manifest,
+    "launch.json: LaunchFile": LaunchFile,
+    "Point": Point,
+    "LaunchPlan": LaunchPlan,
+    "client.json: ClientFile": ClientFile,
+    "ClientReport": ClientReport,
+    "EngineTotals": EngineTotals,
+    "result.json: Result": Result,
+    "Window": Window,
+    "verdict.json: Verdict": Verdict,
+    "Client settings": ClientSettings,
+    "Workload settings": WorkloadSettings,
+}
+
+
+def columns(page: str, heading: str) -> dict[str, str]:
+    """Name to type of a table of columns; every column says when it is null."""
+    found = rows(section(page, heading))
+    assert all(len(row) == 5 and row[4] for row in found)
+    return {row[0].strip("`"): row[1] for row in found}
+
+
+def names(kind: type) -> list[str]:
+    """The fields of a dataclass."""
+    return [field.name for field in fields(kind)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [("records.parquet", RECORD_COLUMNS), ("samples.parquet", SAMPLE_COLUMNS)],
+)
+def test_columns_are_those_of_the_store(heading: str, expected: dict[str, str]) -> None:
+    assert list(columns(PAGE, heading).items()) == list(expected.items())
+
+
+def test_a_column_that_differs_is_seen() -> None:
+    changed = PAGE.replace("| `lane` | INTEGER |", "| `lane` | BIGINT |")
+    assert columns(changed, "records.parquet") != RECORD_COLUMNS
+    with pytest.raises(AssertionError):
+        columns(PAGE.replace("| nanoseconds |", "|").replace("| never |", "| |"), "samples.parquet")
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_fields_are_those_of_the_files(heading: str) -> None:
+    assert first_names(section(PAGE, heading)) == names(TABLES[heading])
+
+
+def test_a_field_that_is_gone_is_seen() -> None:
+    changed = PAGE.replace("| `measured_at` |", "| `taken_at` |")
+    assert first_names(section(changed, "result.json: Result")) != names(Result)
+
+
+def test_fields_inside_fields_are_named() -> None:
+    assert {*names(Versions), *names(Reason)} <= SPANS
+
+
+def test_the_format_version_is_stated() -> None:
+    assert f"now {FORMAT}." in section(PAGE, "Format version")
+
+
+def test_the_language_of_expressions_is_listed() -> None:
+    text = section(PAGE, "Expressions")
+    listed = {name.partition("(")[0] for name in first_names(text)}
+    assert listed == set(FUNCTIONS)
+    spans = set(code_spans(text))
+    assert spans >= POINT_NAMES
+    assert {f"{{{name}}}" for name in SITE_PLACEHOLDERS} <= spans
+
+
+def test_every_key_of_a_rule_is_listed() -> None:
+    assert first_names(section(PAGE, "Recipe layers")) == list(_Rule.model_fields)
+
+
+def test_every_field_of_a_master_file_is_named() -> None:
+    spans = set(code_spans(section(PAGE, "Master files")))
+    for model in (SingleNodeConfig, SingleNodeEntry, SingleNodeAgenticEntry):
+        aliases = {field.alias or name for name, field in model.model_fields.items()}
+        assert aliases <= spans
+    assert set(MultiNodeConfig.model_fields) - set(SingleNodeConfig.model_fields) == {
+        "kv_p2p_transfer"
+    }
+
+
+def test_every_field_of_a_weka_trace_is_listed() -> None:
+    listed: dict[str, set[str]] = {"trace": set(), "request": set(), "subagent": set()}
+    for level, cell, _ in rows(section(PAGE, "Weka traces")):
+        listed[level] |= set(code_spans(cell))
+    for level, known in (("trace", TRACE), ("request", REQUEST), ("subagent", SUBAGENT)):
+        assert listed[level] == {field.name for field in known}
+
+
+def test_every_count_of_the_reader_is_listed() -> None:
+    assert first_names(section(PAGE, "What is inferred")) == names(ReadReport)
+
+
+def test_every_gauge_that_is_kept_is_named() -> None:
+    assert set(GAUGES) <= set(code_spans(section(PAGE, "samples.parquet")))

@@ -1,0 +1,337 @@
+"""Processes started, watched and ended, with shells for engines; and what `/v1/models` may say."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from inferometer.engine import process
+from inferometer.engine.process import (
+    EngineProcess,
+    ServedModel,
+    fill,
+    free_port,
+    get,
+    served_models,
+)
+from inferometer.errors import EngineError
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def engine(script: str, log: Path, url: str = NOBODY, **env: str) -> EngineProcess:
+    return EngineProcess(["/bin/sh", "-c", script], env, log, url)
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    end_s = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end_s, f"{what}: not within 20 s"
+        time.sleep(0.01)
+
+
+def says(log: Path, word: str) -> Callable[[], bool]:
+    return lambda: log.exists() and word in log.read_text()
+
+
+def alive(pid: int) -> bool:
+    """Running, and not only waiting for its parent to take note of its end."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def pids(log: Path) -> list[int]:
+    """What scripts print with `echo pid $$`."""
+    return [int(line.split()[1]) for line in log.read_text().splitlines() if "pid " in line]
+
+
+def test_the_site_fills_in_its_values() -> None:
+    argv = ["serve", "{model_path}", "--port={port}", "{host}:{port}", "{other}", '{"a": 1}']
+    site = {"port": "8000", "host": "127.0.0.1", "model_path": "/m"}
+    filled = ["serve", "/m", "--port=8000", "127.0.0.1:8000", "{other}", '{"a": 1}']
+    assert fill(argv, site) == filled
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as listener:
+        assert listener.getsockname()[1] > 1023
+
+
+def test_its_output_is_kept_after_what_is_there_and_its_environment_is_ours_and_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OURS", "1")
+    log = tmp_path / "server.log"
+    log.write_text("before\n")
+    with engine("echo $OURS $THEIRS; echo and errors >&2", log, THEIRS="2") as running:
+        until(lambda: running.died() is not None, "it ends")
+    assert log.read_text() == "before\n1 2\nand errors\n"
+
+
+def test_inferometer_is_this_very_installation(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with EngineProcess(["inferometer", "--version"], {"PATH": ""}, log, NOBODY) as running:
+        until(lambda: running.died() is not None, "it ends")
+    assert "inferometer, version" in log.read_text()
+
+
+def test_what_cannot_be_started_is_an_engine_error(tmp_path: Path) -> None:
+    missing = EngineProcess(["/no/such/engine"], {}, tmp_path / "log", NOBODY)
+    with pytest.raises(EngineError, match="cannot start '/no/such/engine': No such file"):
+        missing.start()
+    missing.stop()
+    assert missing.died() is None
+
+
+@pytest.mark.parametrize(
+    ("script", "how"),
+    [
+        ("exit 3", "the engine ended with exit code 3; its log is empty"),
+        ("kill -KILL $$", "the engine was killed by signal 9; its log is empty"),
+        (
+            "for n in 1 2 3 4 5 6 7; do echo; echo line $n; done; exit 1",
+            "the engine ended with exit code 1; its log ends: "
+            "line 3 | line 4 | line 5 | line 6 | line 7",
+        ),
+    ],
+)
+def test_a_death_is_told_with_its_last_words(tmp_path: Path, script: str, how: str) -> None:
+    with engine(script, tmp_path / "log") as running:
+        until(lambda: running.died() is not None, "it ends")
+        assert running.died() == how
+        with pytest.raises(EngineError) as error:
+            running.wait_ready(60, lambda: None)
+        assert str(error.value) == how
+
+
+def test_what_runs_has_not_died_and_is_ended_at_the_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with engine("echo pid $$; exec sleep 60", log) as running:
+        until(says(log, "pid"), "it starts")
+        assert running.died() is None
+        (pid,) = pids(log)
+        assert alive(pid)
+    assert not alive(pid)
+    running.stop()  # again does nothing
+
+
+def test_the_whole_group_ends_even_what_will_not_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_S", 0.2)
+    log = tmp_path / "log"
+    worker = "sh -c 'trap \"\" TERM; echo pid $$; while :; do sleep 1; done'"
+    deaf = f"trap '' TERM; echo pid $$; {worker} & {worker} & while :; do sleep 1; done"
+    with engine(deaf, log):
+        until(lambda: len(pids(log)) == 3 if log.exists() else False, "all three start")
+    until(lambda: not any(map(alive, pids(log))), "all three end")
+
+
+def test_a_worker_that_outlives_its_leader_ends_too(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with engine("sh -c 'echo pid $$; sleep 60' & exit 0", log) as running:
+        until(lambda: running.died() is not None and says(log, "pid")(), "the leader ends")
+        (worker,) = pids(log)
+        assert alive(worker)
+    until(lambda: not alive(worker), "the worker ends")
+
+
+STARTS_AND_GOES = """\
+import os, pathlib, signal, sys
+from inferometer.engine.process import EngineProcess
+log = pathlib.Path(sys.argv[1])
+EngineProcess(["/bin/sh", "-c", sys.argv[2]], {}, log, "http://127.0.0.1:1").start()
+while log.read_text().count("pid") < 2:
+    pass
+"""
+
+
+@pytest.mark.parametrize("how", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_the_engine_ends_where_we_are_gone_without_stopping_it(tmp_path: Path, how: str) -> None:
+    log = tmp_path / "log"
+    engine_script = "sh -c 'echo pid $$; sleep 60' & echo pid $$; wait"
+    argv = [sys.executable, "-c", STARTS_AND_GOES + how, str(log), engine_script]
+    subprocess.run(argv, timeout=60, check=False)
+    assert len(set(pids(log))) == 2
+    until(lambda: not any(map(alive, pids(log))), "the engine and its worker end")
+
+
+def test_a_stopped_engine_leaves_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, argv: Sequence[str], **options: object) -> None:
+            super().__init__(argv, **options)  # type: ignore[call-overload]
+            started.append(self)
+
+    monkeypatch.setattr(process.subprocess, "Popen", Noted)  # type: ignore[attr-defined]
+    with engine("exec sleep 60", tmp_path / "log"):
+        leader, guard = started
+        assert (leader.poll(), guard.poll()) == (None, None)
+    assert leader.returncode == -signal.SIGTERM
+    assert guard.returncode == 0
+    # Somebody may have ended the guard: the engine is stopped all the same.
+    with engine("exec sleep 60", tmp_path / "log"):
+        started[-1].kill()
+        started[-1].wait()
+    assert started[-2].returncode == -signal.SIGTERM
+
+
+Answers = dict[str, tuple[int, bytes]]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers by path with a status and a body; keeps the headers that it was sent."""
+
+    answers: Answers
+    asked: list[tuple[str, str | None]]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["Authorization"]))
+        status, body = self.server.answers.get(self.path, (404, b""))
+        self.send_response(status)
+        if 300 <= status < 400:
+            self.send_header("Location", body.decode())
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        return None
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), Handler)
+    running.answers, running.asked = {}, []
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+MODELS = b'{"object": "list", "data": [{"id": "m", "max_model_len": 4096}, {"id": "n"}]}'
+
+
+@pytest.mark.sockets
+def test_the_models_that_are_served(server: Server) -> None:
+    server.answers["/v1/models"] = (200, MODELS)
+    assert served_models(server.url) == [ServedModel("m", 4096), ServedModel("n", None)]
+    assert server.asked == [("/v1/models", None)]
+
+
+@pytest.mark.sockets
+def test_the_api_key_goes_along(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers["/v1/models"] = (200, MODELS)
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-1\n")
+    assert len(served_models(server.url)) == 2
+    assert server.asked == [("/v1/models", "Bearer sk-1")]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (401, b"{}", "answered HTTP 401"),
+        (500, MODELS, "answered HTTP 500"),
+        (302, b"/elsewhere", "answered HTTP 302"),
+        (200, b"<html>", "is no model list"),
+        (200, b"[]", "is no model list"),
+        (200, b'{"data": 5}', "is no model list"),
+        (200, b'{"data": [{"name": "m"}]}', "is no model list"),
+        (200, b'{"data": ["m"]}', "is no model list"),
+        (200, b"\xff", "is no model list"),
+    ],
+)
+def test_what_is_no_engine_is_an_engine_error(
+    server: Server, status: int, body: bytes, why: str
+) -> None:
+    server.answers = {"/v1/models": (status, body), "/elsewhere": (200, MODELS)}
+    with pytest.raises(EngineError, match=f"^{server.url}/v1/models: .*{why}"):
+        served_models(server.url)
+
+
+def test_nobody_there_is_an_engine_error_in_plain_words() -> None:
+    with pytest.raises(EngineError) as error:
+        served_models(NOBODY)
+    assert str(error.value) == f"{NOBODY}/v1/models: no answer (Connection refused)"
+
+
+@pytest.mark.sockets
+def test_a_proxy_of_the_environment_is_passed_by(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, NOBODY)
+    server.answers["/health"] = (200, b"")
+    with get(f"{server.url}/health", 5.0) as answer:
+        assert answer.status == 200
+
+
+@pytest.mark.sockets
+def test_it_is_ready_when_it_is_healthy_and_serves_a_model(server: Server, tmp_path: Path) -> None:
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks == 2:
+            server.answers |= {"/health": (200, b""), "/v1/models": (200, MODELS)}
+
+    server.answers["/health"] = (503, b"")
+    with engine("exec sleep 60", tmp_path / "log", server.url) as running:
+        running.wait_ready(60, tick)
+    assert ticks == 2
+
+
+@pytest.mark.sockets
+def test_it_is_not_ready_in_time(server: Server, tmp_path: Path) -> None:
+    server.answers["/health"] = (503, b"")
+    log = tmp_path / "log"
+    with engine("echo loading weights; exec sleep 60", log, server.url) as running:
+        until(says(log, "weights"), "it starts")
+        with pytest.raises(EngineError) as error:
+            running.wait_ready(0.2, lambda: None)
+    assert str(error.value) == ("the engine was not ready in 0.2 s; its log ends: loading weights")
+
+
+@pytest.mark.sockets
+def test_an_engine_without_a_model_is_not_ready(server: Server, tmp_path: Path) -> None:
+    server.answers = {"/health": (200, b""), "/v1/models": (200, b'{"data": []}')}
+    with (
+        engine("exec sleep 60", tmp_path / "log", server.url) as running,
+        pytest.raises(EngineError, match="lists no model"),
+    ):
+        running.wait_ready(60, lambda: None)
+
+
+@pytest.mark.sockets
+def test_somebody_elses_answer_is_not_taken_for_the_engines(server: Server, tmp_path: Path) -> None:
+    """Its port was taken meanwhile, so that it ended."""
+    server.answers = {"/health": (200, b""), "/v1/models": (200, MODELS)}
+    with engine("echo address in use; exit 1", tmp_path / "log", server.url) as running:
+        until(lambda: running.died() is not None, "it ends")
+        with pytest.raises(EngineError, match=r"another process answers at .*address in use"):
+            running.wait_ready(60, lambda: None)
