@@ -139,7 +139,9 @@ def test_a_server_that_fails_makes_the_point_invalid(binary: Path, tmp_path: Pat
     reason = folder.result().window.stop_reason
     assert reason is not None
     assert "HTTP 503" in reason
-    assert {record.exchange.http_status for record in folder.records()} == {503}
+    # What was open when it stopped is cancelled.
+    failed = [record for record in folder.records() if record.exchange.status != "cancelled"]
+    assert {record.exchange.http_status for record in failed} == {503}
 
 
 def test_the_first_model_is_asked_for_and_the_seed_is_kept(binary: Path, tmp_path: Path) -> None:

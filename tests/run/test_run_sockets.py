@@ -160,7 +160,9 @@ def test_an_engine_that_refuses_everything_stops_the_point(swept: Swept) -> None
     assert result.window.stop_reason is not None
     assert "requests failed; the last: http_status: HTTP 500" in result.window.stop_reason
     records = swept.point(REFUSES).records()
-    assert {record.exchange.http_status for record in records} == {500}
+    # What was open when it stopped is cancelled.
+    failed = [record for record in records if record.exchange.status != "cancelled"]
+    assert {record.exchange.http_status for record in failed} == {500}
     assert len(records) < 50, "it did not go on"
 
 
