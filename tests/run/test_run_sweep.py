@@ -142,6 +142,36 @@ def test_only_the_point_without_a_result_is_measured_again(small: Files, tmp_pat
     }
 
 
+def test_a_point_without_a_result_may_be_planned_otherwise(small: Files, tmp_path: Path) -> None:
+    out, sweep = tmp_path / "run", make_sweep(small)
+    mended = make_sweep(small, overrides=Overrides({"seed": 7}, {}))
+    predict(sweep, out)
+    (out / "points" / THREE / "result.json").unlink()
+    first, second = sweep.jobs[0], mended.jobs[1]
+    predict(replace(sweep, jobs=(first, second)), out)
+    planned = RunDir(out).manifest().points
+    assert [point.digest for point in planned] == [first.digest, second.digest]
+    # The point that has its result keeps its plan.
+    with pytest.raises(StoreError, match=f"{ONE} resolved otherwise"):
+        predict(mended, out)
+
+
+def test_the_same_bench_of_another_engine_is_another_sweep(small: Files, tmp_path: Path) -> None:
+    sweep = make_sweep(small)
+    predict(sweep, tmp_path / "run")
+    with pytest.raises(StoreError, match="of engines of its own"):
+        predict(replace(sweep, base_url="http://127.0.0.1:1"), tmp_path / "run")
+
+
+def test_unusable_data_is_refused_before_anything_is_written(small: Files, tmp_path: Path) -> None:
+    sweep = make_sweep(small)
+    gone = replace(sweep.jobs[0].plan.workload, kind="agentic", sessions=str(tmp_path / "gone"))
+    job = replace(sweep.jobs[0], plan=replace(sweep.jobs[0].plan, workload=gone))
+    with pytest.raises(InputError, match="gone"):
+        predict(replace(sweep, jobs=(job,)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_stop_keeps_the_records_and_the_next_run_goes_on(small: Files, tmp_path: Path) -> None:
     out, seen = tmp_path / "run", Seen()
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -60,6 +60,7 @@ MANIFEST = Manifest(
     command="inferometer run",
     clock="real",
     provenance="simulated",
+    base_url=None,
     seed=0,
     versions=Versions("0.1.0", 1, "3.11", None, {"numpy": "2"}),
     machine={"cpu": "x"},
@@ -191,8 +192,9 @@ def test_a_finished_point_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_a_run_begins_only_in_an_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="not empty"):
-        RunDir(tmp_path).begin(MANIFEST)
+    with pytest.raises(StoreError, match="not empty"), RunDir(tmp_path).lock():
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"], "and it is left as it was"
 
 
 def test_one_process_writes_a_run(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ kernel stamps the error is at most the gap to that event; by read time it has no
 INPUT_MISMATCH_DEGRADED = 0.02
 """A template or tokenizer that adds 2 % is another workload; less is a marker or special tokens."""
 OUTPUT_MISMATCH_DEGRADED = 0.01
-"""Where the end of an answer is to be ignored, every answer has the length asked for: an engine that
-stops earlier is given less work than its neighbours on the chart."""
+"""Where the end of an answer is to be ignored, every answer has the length asked for: an engine
+that stops earlier is given less work than its neighbours on the chart."""
 WINDOW_SLACK_S = 0.001
 """A timer may fire early by its resolution."""
 

@@ -59,7 +59,7 @@ def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
     console = Console()
     provenance = {result.provenance for result in results}
     table = Table(title="simulated" if provenance == {"simulated"} else None, title_style="bold")
-    for name in ("hardware", "scenario", "parallel", "conc"):
+    for name in ("config", "hardware", "scenario", "parallel", "conc"):
         table.add_column(name, justify="right" if name == "conc" else "left")
     for _, heading, _ in COLUMNS:
         table.add_column(heading, justify="right")
@@ -68,6 +68,7 @@ def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
     for result in results:
         point = result.point
         table.add_row(
+            point.config,
             point.hardware,
             point.scenario.label,
             point.parallelism.label,

@@ -117,7 +117,7 @@ class Record:
 
     @property
     def output_tokens(self) -> int | None:
-        """Server usage where it came, else what the chunks counted, else one an event; else None."""
+        """Server usage, else what the chunks counted, else one an event; else None."""
         if self.exchange.completion_tokens is not None:
             return self.exchange.completion_tokens
         arrivals = self.exchange.arrivals

@@ -73,7 +73,10 @@ class ClientReport:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One point's row. `metrics` holds every number of docs/metrics.md; a None has its why in `notes`."""
+    """One point's row. `metrics` holds every number of docs/metrics.md.
+
+    `notes` has the why of every None, and what is to be known of other values.
+    """
 
     format: int
     point: Point

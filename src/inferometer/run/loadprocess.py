@@ -13,14 +13,13 @@ import gc
 import multiprocessing
 import multiprocessing.connection
 import signal
-from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Request
+from inferometer.core import ClientReport, Record, Request
 from inferometer.errors import InferometerError, StoreError
 from inferometer.load.drive import Drive, Progress
 from inferometer.load.endpoints import chat_body, completions_body
@@ -28,7 +27,7 @@ from inferometer.load.lanes import LanesConfig
 from inferometer.load.socket_transport import SocketTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job
-from inferometer.store import PointDir, record_row, sample_row
+from inferometer.store import Journal, PointDir, record_row, sample_row
 from inferometer.workload.prompts import PromptText
 
 TICK_S = 0.2
@@ -165,10 +164,15 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
         workload=plan.workload,
     )
     with folder.record_journal() as records, folder.sample_journal() as samples:
-        drive = Drive(
-            config, workload, transport, clock, lambda record: records.append(record_row(record))
-        )
-        ticker = asyncio.create_task(_talk(drive, pipe, records.flush))
+
+        def keep(record: Record) -> None:
+            try:
+                records.append(record_row(record))
+            except OSError as error:
+                drive.stop(f"records cannot be written: {error.strerror}")
+
+        drive = Drive(config, workload, transport, clock, keep)
+        ticker = asyncio.create_task(_talk(drive, pipe, records))
         # A full collection of a large workload takes tens of milliseconds: not while measuring.
         gc.collect()
         gc.freeze()
@@ -188,12 +192,15 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
 
 
 async def _talk(
-    drive: Drive, pipe: multiprocessing.connection.Connection, flush: Callable[[], None]
+    drive: Drive, pipe: multiprocessing.connection.Connection, records: Journal
 ) -> None:
     """Tell how it goes, keep what came, and take an order to stop; with nobody to tell, stop."""
     while True:
         await asyncio.sleep(TICK_S)
-        flush()
+        try:
+            records.flush()
+        except OSError as error:
+            drive.stop(f"records cannot be written: {error.strerror}")
         try:
             pipe.send(drive.progress())
             while pipe.poll():

@@ -11,7 +11,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
 from inferometer.run.virtual import predict_point
 from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
+from inferometer.workload import open_workload
 
 PACKAGES = ("numpy", "duckdb", "aiohttp", "orjson", "pydantic")
 
@@ -42,8 +43,11 @@ class Outcome:
 def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
     """Measure every point that is not done yet.
 
-    Raises StoreError when the directory holds another sweep, Interrupted after Ctrl-C.
+    Raises InputError when the data of a workload is unusable, before anything is started or
+    written; StoreError when the directory holds another sweep; Interrupted after Ctrl-C.
     """
+    for settings in {job.plan.workload.sessions: job.plan.workload for job in sweep.jobs}.values():
+        open_workload(settings, lanes=1)
     with run.lock(), _stop_flag() as stop:
         _open(sweep, run)
         todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
@@ -84,32 +88,45 @@ def _points(
 
 
 def _open(sweep: Sweep, run: RunDir) -> None:
-    """Begin the run, or see that it is this very sweep that is resumed."""
+    """Begin the run, or see that it is this very sweep that is resumed.
+
+    A point that has no result yet may be planned otherwise than before: its recipe was mended.
+    """
     planned = tuple(PlannedPoint(job.point.id, job.digest) for job in sweep.jobs)
     if not run.exists:
         run.begin(_manifest(sweep, planned))
         return
     held = run.manifest()
-    if held.points != planned or held.clock != sweep.clock:
-        other = _first_difference(held.points, planned)
-        if held.clock != sweep.clock:
-            other = f"in {held.clock} time"
+    if (other := _difference(held, sweep, planned, run)) is not None:
         raise StoreError(
             f"{run.path}: holds another sweep ({held.title}, {len(held.points)} points, {other}); "
             "choose another --out"
         )
+    if held.points != planned:
+        run.replan(replace(held, points=planned, sources=dict(sweep.sources)))
 
 
-def _first_difference(held: tuple[PlannedPoint, ...], planned: tuple[PlannedPoint, ...]) -> str:
-    before, now = {p.id: p.digest for p in held}, {p.id: p.digest for p in planned}
+def _difference(
+    held: Manifest, sweep: Sweep, planned: tuple[PlannedPoint, ...], run: RunDir
+) -> str | None:
+    """Why what is held is not this sweep; None where it is."""
+    if held.clock != sweep.clock:
+        return f"in {held.clock} time"
+    if held.base_url != sweep.base_url:
+        return f"of {_engine(held.base_url)}"
+    before, now = {p.id: p.digest for p in held.points}, {p.id: p.digest for p in planned}
     for name in [*now, *before]:
         if name not in before:
             return f"without {name}"
         if name not in now:
             return f"with {name}"
-        if before[name] != now[name]:
+        if before[name] != now[name] and run.point(name).done:
             return f"{name} resolved otherwise"
-    return "in another order"
+    return None if list(before) == list(now) else "in another order"
+
+
+def _engine(base_url: str | None) -> str:
+    return "engines of its own" if base_url is None else f"the engine at {base_url}"
 
 
 def _manifest(sweep: Sweep, planned: tuple[PlannedPoint, ...]) -> Manifest:
@@ -122,6 +139,7 @@ def _manifest(sweep: Sweep, planned: tuple[PlannedPoint, ...]) -> Manifest:
         command=sweep.command,
         clock=sweep.clock,
         provenance=sweep.provenance,
+        base_url=sweep.base_url,
         seed=sweep.jobs[0].plan.workload.seed,
         versions=Versions(
             inferometer=__version__,

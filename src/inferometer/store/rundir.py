@@ -65,6 +65,8 @@ class Manifest:
     command: str
     clock: Literal["real", "virtual"]
     provenance: Literal["measured", "simulated"]
+    base_url: str | None
+    """Of an engine that was up already; None where each point started its own."""
     seed: int
     versions: Versions
     machine: Mapping[str, str]
@@ -172,10 +174,12 @@ class RunDir:
         return (self.path / "run.json").exists()
 
     def begin(self, manifest: Manifest) -> None:
-        """A new run; the directory must be absent or empty."""
-        if self.path.exists() and any(p.name != "run.lock" for p in self.path.iterdir()):
-            raise StoreError(f"{self.path}: not empty, and not a run; choose another directory")
+        """A new run."""
         (self.path / "points").mkdir(parents=True)
+        write_json(self.path / "run.json", manifest)
+
+    def replan(self, manifest: Manifest) -> None:
+        """The same run with other plans for points that have no result yet."""
         write_json(self.path / "run.json", manifest)
 
     def manifest(self) -> Manifest:
@@ -196,8 +200,13 @@ class RunDir:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One process writes a run at a time; the lock ends with the process."""
+        """One process writes a run at a time; the lock ends with the process.
+
+        Raises StoreError, and touches nothing, where the directory holds something else.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
+        if not self.exists and any(p.name != "run.lock" for p in self.path.iterdir()):
+            raise StoreError(f"{self.path}: not empty, and not a run; choose another directory")
         with (self.path / "run.lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
