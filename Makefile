@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: quickstart test lint clean
+.PHONY: quickstart test lint docs clean
 
 quickstart: $(VENV)/core  ## the main job: a simulated sweep and its page
 	$(BIN)/inferometer run quickstart --out runs/quickstart
@@ -19,6 +19,9 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/mypy
+
+docs: $(VENV)/dev  ## docs/cli.md from the help texts
+	$(BIN)/python tests/docs/docs_cli.py
 
 clean:
 	rm -rf $(VENV)
