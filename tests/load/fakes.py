@@ -170,6 +170,7 @@ def drive(
     seconds: Callable[[Request], float],
     status: Callable[[Request], Status] = lambda _: Status.OK,
     max_model_len: int | None = None,
+    driven: list[Drive] | None = None,
 ) -> Outcome:
     """Run a whole load in virtual time."""
     loop = VirtualLoop()
@@ -179,6 +180,9 @@ def drive(
 
     async def main() -> ClientReport:
         config = LanesConfig(lanes, "t", max_model_len, CLIENT, settings)
-        return await Drive(config, workload, transport, clock, records.append).run()
+        made = Drive(config, workload, transport, clock, records.append)
+        if driven is not None:
+            driven.append(made)
+        return await made.run()
 
     return Outcome(run_virtual(main(), loop), records, transport)

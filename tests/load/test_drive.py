@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from fakes import MS, WORKLOAD, FakeStart, FakeWorkload, chain, drive
 
 from inferometer.clock import NS
-from inferometer.core import Phase, Session, Status, Turn
+from inferometer.core import Phase, Request, Session, Status, Turn
+from inferometer.load.drive import Drive
 
 
 def test_a_closed_loop_keeps_every_lane_busy_for_the_declared_time() -> None:
@@ -158,3 +160,36 @@ def test_two_runs_are_identical(lanes: int) -> None:
         return [(r.request_id, r.exchange.sent_ns, r.exchange.end_ns) for r in run.records]
 
     assert once() == once()
+
+
+def test_a_stop_in_the_grace_period_cuts_it_short_and_takes_nothing_from_the_window() -> None:
+    stops: list[Drive] = []
+
+    def seconds(request: Request) -> float:
+        if request.play == 0:
+            # Half-way through the grace period somebody asks for a stop.
+            asyncio.get_running_loop().call_later(62.0, lambda: stops[0].stop("enough"))
+        return 70.0
+
+    run = drive(FakeWorkload(chain("s", 1, 0.0)), WORKLOAD, 1, seconds, driven=stops)
+    assert run.report.window.complete
+    assert run.report.window.stop_reason is None
+    (record,) = run.records
+    assert (record.exchange.status, record.exchange.end_ns) == (Status.CENSORED, 62 * NS)
+
+
+def test_a_window_that_never_opened_has_no_length() -> None:
+    settings = replace(WORKLOAD, warmup_grace_s=5.0)
+    workload = FakeWorkload(chain("s", 3, 0.0), FakeStart(warmup=2))
+    assert drive(workload, settings, 1, lambda _: 10.0).report.window.seconds == 0.0
+
+
+def test_a_fault_of_the_client_ends_the_load_and_is_raised() -> None:
+    def seconds(request: Request) -> float:
+        if request.play == 2:
+            raise ZeroDivisionError("a bug")
+        return 1.0
+
+    settings = replace(WORKLOAD, duration_s=None, requests=10)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        drive(FakeWorkload(chain("s", 1, 0.0)), settings, 1, seconds)

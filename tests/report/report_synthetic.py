@@ -22,7 +22,6 @@ from inferometer.core import (
     Window,
     WorkloadSettings,
 )
-from inferometer.core.result import Provenance
 from inferometer.report import PointView, RunView
 
 MODEL = "deepseek-ai/DeepSeek-R1-0528"
@@ -227,7 +226,7 @@ def points() -> tuple[PointView, ...]:
     return tuple(made)
 
 
-def view(made: tuple[PointView, ...] | None = None, provenance: Provenance = "measured") -> RunView:
+def view(made: tuple[PointView, ...] | None = None) -> RunView:
     return RunView(
         title="DeepSeek-R1 on H200, B200 and MI355X",
         run_id="2026-10-02-dsr1-fp8",
@@ -243,7 +242,6 @@ def view(made: tuple[PointView, ...] | None = None, provenance: Provenance = "me
         },
         points=points() if made is None else made,
         unfinished=("dsr1-fp8-h200-vllm_8k1k_tp4_c512", "dsr1-fp8-b200-vllm_agentic_tp8_c512"),
-        provenance=provenance,
     )
 
 

@@ -295,8 +295,8 @@ def test_badges_come_from_the_points_not_from_the_run(
 
 
 def test_a_run_without_a_point_still_makes_a_page() -> None:
-    page = Page(render(replace(view((), "simulated"), unfinished=("a_c1",))))
-    assert "SIMULATED" in page.text
+    page = Page(render(replace(view(()), unfinished=("a_c1",))))
+    assert "No point is finished yet" in page.text
     assert "1 point has no result" in page.text
     assert orjson.loads(page.blocks["chart-data"])["points"] == []
 

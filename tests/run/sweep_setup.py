@@ -100,14 +100,15 @@ def make_sweep(
 ) -> Sweep:
     """The sweep that the files declare."""
     selection = selection or Selection()
-    declared = jobs_of_configs([str(files.master)], str(files.runners), selection, overrides)
+    declared = jobs_of_configs(
+        [str(files.master)], str(files.runners), selection, overrides, warn=lambda _: None
+    )
     return Sweep(
         title="test",
         command="inferometer test",
         jobs=declared.jobs,
         sources=declared.sources,
         clock=clock,
-        provenance="simulated",
         base_url=None,
     )
 

@@ -34,8 +34,12 @@ def files(tmp_path: Path) -> Files:
     return write_files(tmp_path / "config", seconds=1, agentic=True)
 
 
-def declare(files: Files, overrides: Overrides = NO_OVERRIDES) -> Declared:
-    return jobs_of_configs([str(files.master)], str(files.runners), Selection(), overrides)
+def declare(
+    files: Files, overrides: Overrides = NO_OVERRIDES, told: list[str] | None = None
+) -> Declared:
+    heard: list[str] = [] if told is None else told
+    masters, runners = [str(files.master)], str(files.runners)
+    return jobs_of_configs(masters, runners, Selection(), overrides, heard.append)
 
 
 AD_HOC = AdHoc(
@@ -59,18 +63,21 @@ def test_the_sources_are_every_file_that_was_read(files: Files) -> None:
     extra = files.master.parent / "recipes" / "hardware" / "h200.yml"
     extra.parent.mkdir()
     extra.write_text("- env:\n    A: b\n")
-    declared = declare(files)
+    told: list[str] = []
+    declared = declare(files, told=told)
     paths = {files.master, files.runners, extra, files.master.parent / "recipes" / "test.yaml"}
     assert set(declared.sources) == {str(path) for path in paths}
     assert declared.sources[str(extra)] == hashlib.sha256(extra.read_bytes()).hexdigest()
     assert all(job.plan.env == {"A": "b"} for job in declared.jobs)
-    assert declared.warnings == ()
+    assert told == []
 
 
 def test_what_a_person_should_know_is_a_warning(files: Files) -> None:
     text = files.runners.read_text().replace("  sim-h200: [local]\n", "", 1)
     files.runners.write_text(text)
-    (warning,) = declare(files).warnings
+    told: list[str] = []
+    declare(files, told=told)
+    (warning,) = told
     assert warning.startswith(f"{files.master}:7: fixed.runner: ")
     assert "runner label 'sim-h200' is not defined" in warning
 

@@ -59,7 +59,6 @@ MANIFEST = Manifest(
     created_at="2026-01-01T00:00:00+00:00",
     command="inferometer run",
     clock="real",
-    provenance="simulated",
     base_url=None,
     seed=0,
     versions=Versions("0.1.0", 1, "3.11", None, {"numpy": "2"}),

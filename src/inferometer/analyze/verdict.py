@@ -182,9 +182,8 @@ def _window(seen: Evidence) -> list[Reason]:
     short = window.declared_s is not None and window.seconds < window.declared_s - WINDOW_SLACK_S
     if window.complete and not short:
         return []
-    text = (
-        f"the window ended after {window.seconds:.1f} s: {window.stop_reason or 'no reason given'}"
-    )
+    ended = f"ended after {window.seconds:.1f} s" if window.seconds > 0 else "never opened"
+    text = f"the window {ended}: {window.stop_reason or 'no reason given'}"
     return [Reason(Code.SHORT_WINDOW, "invalid", text, window.seconds, window.declared_s)]
 
 

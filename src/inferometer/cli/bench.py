@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from inferometer.cli.finish import run_and_show
+from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.engine.process import served_models
 from inferometer.errors import EngineError, nearest
-from inferometer.run.engines import is_simulated, root_url
+from inferometer.run.engines import root_url
 from inferometer.run.job import Sweep
 from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags, scenario_of
+from inferometer.store import RunDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,6 +109,24 @@ def load_overrides(
     }
 
 
+def _seed(out: Path | None) -> int:
+    """That of the run to go on with, else a fresh one: an engine that is up may have cached what
+    an earlier bench of the same seed sent it.
+    """
+    if out is not None and (run := RunDir(out)).exists:
+        return run.manifest().seed
+    return secrets.randbelow(1 << 31)
+
+
+def refuse_lengths_of_sessions(workload: str | None) -> None:
+    """Sessions bring their own lengths: an option that could do nothing is a mistake."""
+    context = click.get_current_context()
+    for name in ("isl", "osl"):
+        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if workload is not None and typed:
+            raise click.UsageError(f"--{name} goes only without --workload")
+
+
 DURATION_S = 30.0
 """Of a point where neither a duration nor a count is given."""
 
@@ -165,8 +184,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
     base_url = root_url(url)
     if duration is None and requests is None:
         duration = DURATION_S
-    # An engine that is up may have cached what an earlier bench of the same seed sent it.
-    drawn = secrets.randbelow(1 << 31) if seed is None else seed
+    refuse_lengths_of_sessions(workload)
+    drawn = _seed(out) if seed is None else seed
     settings = load_overrides(duration, requests, workload, warmup, drawn)
     name, limit = _model(base_url, model)
     if seed is None:
@@ -186,11 +205,10 @@ def bench(  # noqa: PLR0913 - one parameter an option
     jobs = jobs_of_flags(ad_hoc, concurrency, Overrides(settings, client))
     sweep = Sweep(
         title=f"bench {name}",
-        command=" ".join(["inferometer", *sys.argv[1:]]),
+        command=command_line(),
         jobs=jobs,
         sources={},
         clock="real",
-        provenance="simulated" if is_simulated(base_url) else "measured",
         base_url=base_url,
     )
     now = datetime.now(UTC)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import click
 
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
-from inferometer.errors import EngineError, VerdictError
+from inferometer.errors import EngineError, Interrupted, VerdictError
 from inferometer.report import render
 from inferometer.report.stored import view_of
 from inferometer.run.job import Sweep
@@ -16,10 +18,19 @@ from inferometer.run.sweep import run_sweep
 from inferometer.store import RunDir
 
 
+def command_line() -> str:
+    """What was typed, as a shell would take it again."""
+    return shlex.join(["inferometer", *sys.argv[1:]])
+
+
 def run_and_show(sweep: Sweep, out: Path, form: str) -> None:
     """Run the sweep into `out`. Raises EngineError or VerdictError where it did not go well."""
     run = RunDir(out)
-    outcome = run_sweep(sweep, run, observer())
+    try:
+        outcome = run_sweep(sweep, run, observer())
+    except Interrupted as stop:
+        again = sweep.command if "--out" in sweep.command else f"{sweep.command} --out {out}"
+        raise Interrupted(f"{stop}\nto go on: {again}") from None
     page = out / "report.html"
     view = view_of(run)
     page.write_text(render(view), encoding="utf-8")

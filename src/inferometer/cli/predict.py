@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -11,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from inferometer.catalog import model as model_spec
-from inferometer.cli.bench import load_options, load_overrides
-from inferometer.cli.finish import run_and_show
+from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_of_sessions
+from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.cli.run import declared, declared_options
 from inferometer.plan import Selection
@@ -97,6 +96,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
     jobs: tuple[Job, ...]
     overrides = Overrides(load_overrides(duration, requests, workload, warmup, seed), {})
     _refuse_idle_options(bool(files))
+    refuse_lengths_of_sessions(workload)
     if files:
         selection = Selection(keys=keys, scenario=scenario, conc=conc)
         found = declared(files, runners, selection, overrides)
@@ -118,11 +118,10 @@ def predict(  # noqa: PLR0913 - one parameter an option
         engine_options(job)  # a mistake in one leaves no run behind
     sweep = Sweep(
         title=f"predict {name}",
-        command=" ".join(["inferometer", *sys.argv[1:]]),
+        command=command_line(),
         jobs=jobs,
         sources=sources,
         clock="virtual",
-        provenance="simulated",
         base_url=None,
     )
     now = datetime.now(UTC)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
 
-from inferometer.cli.finish import run_and_show
+from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
@@ -45,6 +44,8 @@ def declared(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Declared:
     """The jobs of `quickstart` or of master files, with their warnings told."""
+    if "quickstart" in files and len(files) > 1:
+        raise InputError("quickstart stands alone; name it without other files")
     if files == ("quickstart",):
         if runners is not None:
             raise InputError("--runners goes only with master files; quickstart has its own")
@@ -53,10 +54,11 @@ def declared(
         raise InputError("--runners FILE is needed with master files")
     else:
         masters = files
-    found = jobs_of_configs(masters, runners, selection, overrides)
-    for warning in found.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    return found
+    return jobs_of_configs(masters, runners, selection, overrides, _warn)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
 
 
 @click.command(epilog=EXAMPLES)
@@ -80,14 +82,12 @@ def run(
     """
     found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
     name = Path(files[0]).stem
-    frameworks = {job.point.framework for job in found.jobs}
     sweep = Sweep(
         title=name,
-        command=" ".join(["inferometer", *sys.argv[1:]]),
+        command=command_line(),
         jobs=found.jobs,
         sources=found.sources,
         clock="real",
-        provenance="simulated" if frameworks == {"simulated"} else "measured",
         base_url=None,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

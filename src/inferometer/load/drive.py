@@ -105,10 +105,14 @@ class Drive:
         await self._window(start_ns)
         pending = self._lanes.pending_gaps()
         end_ns = self._enter("grace")
-        await self._drain()
+        # A stop from here on cuts the grace period short, and takes nothing from the window.
+        stop_reason = self._lanes.stop_reason
+        await self._drain(stop_reason is not None)
         await self._watch.stop()
         self._enter("done")
-        return self._report(start_ns, end_ns, pending)
+        if self._lanes.window_start_ns is None:
+            start_ns = end_ns
+        return self._report(start_ns, end_ns, pending, stop_reason)
 
     def _enter(self, phase: str) -> int:
         self._phase, self._since_ns = phase, self._clock.now_ns()
@@ -124,12 +128,11 @@ class Drive:
             await self._until(self._lanes.stopped, left_s)
         self._lanes.stop_sending()
 
-    async def _drain(self) -> None:
+    async def _drain(self, stopped: bool) -> None:
         """Follow what is open; past the grace period it is censored, after a stop cancelled."""
-        stopped = self._lanes.stop_reason is not None
-        grace_s = 0.0 if stopped else self._config.client.grace_s
-        if self._lanes.open and grace_s > 0:
-            await asyncio.wait([*self._lanes.open.values()], timeout=grace_s)
+        if not stopped:
+            self._lanes.stopped.clear()
+            await self._until(self._lanes.drained, self._config.client.grace_s)
         left = list(self._lanes.open.items())
         for request_id, _ in left:
             self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
@@ -155,7 +158,11 @@ class Drive:
         self._on_record(record)
 
     def _report(
-        self, start_ns: int, end_ns: int, pending: tuple[tuple[int, int], ...]
+        self,
+        start_ns: int,
+        end_ns: int,
+        pending: tuple[tuple[int, int], ...],
+        stop_reason: str | None,
     ) -> ClientReport:
         workload = self._config.workload
         lag = self._watch.lag_ms(start_ns, end_ns)
@@ -164,8 +171,8 @@ class Drive:
             start_ns=start_ns,
             end_ns=end_ns,
             declared_s=workload.duration_s,
-            complete=self._lanes.stop_reason is None,
-            stop_reason=self._lanes.stop_reason,
+            complete=stop_reason is None,
+            stop_reason=stop_reason,
         )
         return ClientReport(
             lanes=self._config.lanes,

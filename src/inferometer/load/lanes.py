@@ -149,6 +149,8 @@ class Lanes:
         self._sending = False
         if self._wake is not None:
             self._wake.cancel()
+        if not self.open:
+            self.drained.set()
 
     def stop(self, reason: str) -> None:
         """Give up: the first reason stands."""
@@ -209,10 +211,17 @@ class Lanes:
             lane.warming.add(request.id)
         self.counts["sent"] += 1
         self.measured_sent += request.phase is Phase.MEASURED
-        self.open[request.id] = asyncio.create_task(self._exchange(lane, turn, request))
+        task = asyncio.create_task(self._exchange(lane, turn, request))
+        task.add_done_callback(self._note_fault)
+        self.open[request.id] = task
         self._check_requests()
         if lane.upcoming is None:
             self._after_sends(self._look_ahead, lane)
+
+    def _note_fault(self, task: asyncio.Task[None]) -> None:
+        """A fault of ours must not leave the load waiting; whoever awaits the task raises it."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.stop(f"the client failed: {fault!r}")
 
     def _look_ahead(self, lane: Lane) -> None:
         """Have the lane's next session ready: making one takes time, and a lane must not wait."""

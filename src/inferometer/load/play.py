@@ -79,12 +79,12 @@ class Play:
         if agent in self.ended_agents:
             return True
         # A sub-agent without any turn sent or ready was never spawned; one with is left to drain.
-        parent_ended = turn.parent_agent in self.ended_agents
-        begun = any(self._handed[t.index] for t in self.session.turns if t.agent == agent)
-        if parent_ended and not begun:
-            self.ended_agents.add(agent)
-            return True
-        return False
+        if turn.parent_agent not in self.ended_agents:
+            return False
+        if any(self._handed[t.index] for t in self.session.turns if t.agent == agent):
+            return False
+        self.ended_agents.add(agent)
+        return True
 
     def _free(self, turn: Turn) -> bool:
         return self._waits[turn.index] == 0

@@ -96,9 +96,11 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 def _badges(view: RunView) -> str:
-    """What kind of numbers these are. The points decide; the run's word counts only without any."""
+    """What kind of numbers these are: each point says it of itself."""
     seen = Counter(str(point.result.provenance) for point in view.points)
-    kinds = sorted(seen) or [str(view.provenance)]
+    kinds = sorted(seen)
+    if not kinds:
+        return "<span>No point is finished yet.</span>"
     sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format(**seen)
     badges = [f"<b class='badge {kind}'>{kind.upper()}</b>" for kind in kinds]
     virtual = sum(point.result.clock == "virtual" for point in view.points)

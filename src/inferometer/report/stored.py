@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from inferometer.errors import StoreError
 from inferometer.report.view import PointView, RunView
 from inferometer.store import RunDir
 
 
 def view_of(run: RunDir) -> RunView:
-    """Every finished point, and the names of the others. Raises StoreError for no run."""
+    """Every finished point, and the names of the others. Raises StoreError for no run.
+
+    A point whose files cannot be read is one of the others, with the reason: the rest is shown.
+    """
     manifest = run.manifest()
     points, unfinished = [], []
     for planned in manifest.points:
         folder = run.point(planned.id)
-        if folder.done:
-            points.append(PointView(folder.result(), folder.launch().plan))
-        else:
+        if not folder.done:
             unfinished.append(planned.id)
+            continue
+        try:
+            points.append(PointView(folder.result(), folder.launch().plan))
+        except (StoreError, OSError) as error:
+            unfinished.append(f"{planned.id} (unreadable: {error})")
     return RunView(
         title=manifest.title,
         run_id=manifest.id,
@@ -24,5 +31,4 @@ def view_of(run: RunDir) -> RunView:
         machine=manifest.machine,
         points=tuple(points),
         unfinished=tuple(unfinished),
-        provenance=manifest.provenance,
     )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferometer.core import LaunchPlan, Result
-from inferometer.core.result import Provenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +27,3 @@ class RunView:
     machine: Mapping[str, str]
     points: tuple[PointView, ...]
     unfinished: tuple[str, ...]
-    provenance: Provenance

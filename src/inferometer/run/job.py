@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer.core import LaunchPlan, Point
-from inferometer.core.result import Provenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +27,4 @@ class Sweep:
     jobs: tuple[Job, ...]
     sources: Mapping[str, str]
     clock: Literal["real", "virtual"]
-    provenance: Provenance
     base_url: str | None

@@ -7,8 +7,9 @@ the digest, and the plan says where the value came from.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from inferometer.core import (
 )
 from inferometer.errors import InputError, Problem
 from inferometer.plan import (
+    Configs,
     Recipes,
     Selection,
     digest,
@@ -50,16 +52,18 @@ class Overrides:
     client: Mapping[str, Any]
 
 
+_data_digest = lru_cache(maxsize=8)(sessions_digest)
+"""Of the same data once a command: a corpus takes seconds to read."""
+
 NO_OVERRIDES = Overrides({}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What config files came to: jobs, the files read by digest, and what a person should know."""
+    """What config files came to: jobs, and the files read, by digest."""
 
     jobs: tuple[Job, ...]
     sources: Mapping[str, str]
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +82,27 @@ class AdHoc:
 
 
 def jobs_of_configs(
-    masters: Sequence[str], runners: str, selection: Selection, overrides: Overrides
+    masters: Sequence[str],
+    runners: str,
+    selection: Selection,
+    overrides: Overrides,
+    warn: Callable[[str], None],
 ) -> Declared:
-    """Load, expand, select, resolve. Raises InputError with every problem of every file."""
+    """Load, expand, select, resolve. Raises InputError with every problem of every file.
+
+    `warn` is told what a person should know of files that load all the same.
+    """
     configs = load_configs(masters, runners)
+    for problem in configs.warnings:
+        warn(str(problem))
+    for left in configs.skipped:
+        warn(f"{left.config}: left out: {left.reason}")
     recipes = load_recipes(read_file, recipe_roots(masters))
     points = select(expand(configs), selection)
-    jobs = tuple(make_job(point, recipes, overrides) for point in points)
-    warnings = [str(problem) for problem in configs.warnings]
-    warnings += [f"{left.config}: left out: {left.reason}" for left in configs.skipped]
+    jobs = _resolved(points, configs, recipes, overrides)
     files = [*masters, runners, *_layer_files(masters)]
     sources = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
-    return Declared(jobs, sources, tuple(warnings))
+    return Declared(jobs, sources)
 
 
 def jobs_of_flags(
@@ -98,6 +111,27 @@ def jobs_of_flags(
     """One job a concurrency."""
     recipes = load_recipes(read_file, ())
     return tuple(make_job(_point(ad_hoc, conc), recipes, overrides) for conc in concurrencies)
+
+
+def _resolved(
+    points: Sequence[Point], configs: Configs, recipes: Recipes, overrides: Overrides
+) -> tuple[Job, ...]:
+    """A job a point. InputError has every problem once a config, at the config's own line."""
+    jobs: list[Job] = []
+    problems: dict[tuple[str, str], Problem] = {}
+    places = {config.key: config for config in configs.configs}
+    for point in points:
+        try:
+            jobs.append(make_job(point, recipes, overrides))
+        except InputError as error:
+            place = places[point.config]
+            for problem in error.problems:
+                here = Problem(problem.message, place.file, place.line, point.config)
+                at = problem if problem.file else here
+                problems.setdefault((point.config, problem.message), at)
+    if problems:
+        raise InputError(*problems.values())
+    return tuple(jobs)
 
 
 def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
@@ -110,7 +144,7 @@ def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
             "(workload: sessions: PATH) or with --workload PATH"
         )
     if sessions is not None:
-        data = replace(plan.workload, sessions_digest=sessions_digest(sessions))
+        data = replace(plan.workload, sessions_digest=_data_digest(sessions))
         plan = replace(plan, workload=data)
     return Job(point, plan, digest(point, plan))
 

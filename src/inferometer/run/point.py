@@ -11,11 +11,12 @@ from pathlib import Path
 
 from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
-from inferometer.core import ClientReport, EngineTotals, Result, Sample
+from inferometer.core import ClientReport, Result, Sample
+from inferometer.core.result import Provenance
 from inferometer.engine.process import ServedModel, served_models
 from inferometer.errors import Interrupted
 from inferometer.observe.engine_metrics import Watcher, scrape, totals
-from inferometer.run.engines import RunningEngine, running
+from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
 from inferometer.run.observer import Observer
@@ -24,7 +25,6 @@ from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 POLL_S = 0.1
 SCRAPE_S = 0.333
 STOPPED = "stopped by the user"
-RESUME = "The same command goes on from here."
 
 
 def measure_point(
@@ -43,12 +43,13 @@ def measure_point(
 
     def waiting(text: str) -> None:
         if stopping():
-            raise Interrupted(f"{job.point.id}: {STOPPED} before its engine was ready. {RESUME}")
+            raise Interrupted(f"{job.point.id}: {STOPPED} before its engine was ready")
         observer.phase(text)
 
     folder.begin(job.point, job.digest, job.plan)
     observer.phase("starting the engine")
     with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
+        provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
         before = scrape(engine.base_url)
         watcher = Watcher(engine.base_url, SCRAPE_S)
         watcher.start()
@@ -59,21 +60,18 @@ def measure_point(
         died = engine.died()
         counted = totals(before, scrape(engine.base_url))
     observer.phase("judging")
-    _keep(folder, report, counted, died, watcher.samples)
-    if report.window.stop_reason == STOPPED:
-        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept. {RESUME}")
-    return judge(sweep, job, folder, report, counted, died)
+    _merge_samples(folder, watcher.samples)
+    return judge(sweep, job, folder, ClientFile(FORMAT, provenance, report, counted, died))
 
 
-def judge(
-    sweep: Sweep,
-    job: Job,
-    folder: PointDir,
-    report: ClientReport,
-    counted: EngineTotals | None,
-    died: str | None,
-) -> Result:
-    """The result from what is on disk, written last."""
+def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
+    """The result from what is on disk, written last.
+
+    Raises Interrupted where the user stopped the window: there is no result then.
+    """
+    folder.write_client(client)
+    if client.client.window.stop_reason == STOPPED:
+        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
     result = analyze_point(
         PointInputs(
             point=job.point,
@@ -81,11 +79,11 @@ def judge(
             digest=job.digest,
             records=folder.records(),
             samples=folder.samples(),
-            client=report,
-            totals=counted,
-            provenance=sweep.provenance,
+            client=client.client,
+            totals=client.totals,
+            provenance=client.provenance,
             clock=sweep.clock,
-            engine_died=died,
+            engine_died=client.engine_died,
             versions=Versions(FORMAT, __version__, MEASUREMENT_VERSION),
         )
     )
@@ -127,18 +125,13 @@ def _served(job: Job, base_url: str) -> ServedModel:
     return ServedModel(name, job.point.max_model_len or limits.get(name))
 
 
-def _keep(
-    folder: PointDir,
-    report: ClientReport,
-    counted: EngineTotals | None,
-    died: str | None,
-    scraped: list[Sample],
-) -> None:
-    """Add the scrapes to the client's own samples, and write what the load says of itself."""
+def _merge_samples(folder: PointDir, scraped: list[Sample]) -> None:
+    """Add the scrapes to the client's own samples, in order of time."""
     own = folder.samples()
-    (folder.path / "samples.jsonl").unlink()
+    # Out of the way, not gone, until the merged file is there.
+    aside = (folder.path / "samples.jsonl").rename(folder.path / "samples.client.jsonl")
     with folder.sample_journal() as samples:
         for sample in sorted([*own, *scraped], key=lambda s: s.at_ns):
             samples.append(sample_row(sample))
         samples.seal()
-    folder.write_client(ClientFile(FORMAT, report, counted, died))
+    aside.unlink()

@@ -11,14 +11,14 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
 from inferometer import MEASUREMENT_VERSION, __version__
-from inferometer.core import Result
+from inferometer.core import LaunchPlan, Result
 from inferometer.errors import EngineError, Interrupted, StoreError
 from inferometer.observe import machine
 from inferometer.run.job import Job, Sweep
@@ -46,7 +46,7 @@ def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
     Raises InputError when the data of a workload is unusable, before anything is started or
     written; StoreError when the directory holds another sweep; Interrupted after Ctrl-C.
     """
-    for settings in {job.plan.workload.sessions: job.plan.workload for job in sweep.jobs}.values():
+    for settings in {job.plan.workload for job in sweep.jobs}:
         open_workload(settings, lanes=1)
     with run.lock(), _stop_flag() as stop:
         _open(sweep, run)
@@ -103,7 +103,9 @@ def _open(sweep: Sweep, run: RunDir) -> None:
             "choose another --out"
         )
     if held.points != planned:
-        run.replan(replace(held, points=planned, sources=dict(sweep.sources)))
+        # What is written says what the points to come are measured by.
+        now = _manifest(sweep, planned)
+        run.replan(replace(now, id=held.id, created_at=held.created_at))
 
 
 def _difference(
@@ -121,8 +123,24 @@ def _difference(
         if name not in now:
             return f"with {name}"
         if before[name] != now[name] and run.point(name).done:
-            return f"{name} resolved otherwise"
+            return (
+                f"{name} resolved otherwise{_changed(run.point(name).launch().plan, sweep, name)}"
+            )
     return None if list(before) == list(now) else "in another order"
+
+
+def _changed(held: LaunchPlan, sweep: Sweep, name: str) -> str:
+    """The first value of a plan that is not as it was, with both."""
+    plan = next(job.plan for job in sweep.jobs if job.point.id == name)
+    before, now = asdict(held), asdict(plan)
+    for section in ("workload", "client"):
+        for key, value in before[section].items():
+            if now[section][key] != value:
+                return f": {section}.{key} was {value}, is {now[section][key]}"
+    for key in ("image", "argv", "env", "files", "router"):
+        if now[key] != before[key]:
+            return f": its {key} differs"
+    return ""
 
 
 def _engine(base_url: str | None) -> str:
@@ -138,7 +156,6 @@ def _manifest(sweep: Sweep, planned: tuple[PlannedPoint, ...]) -> Manifest:
         created_at=now.isoformat(timespec="seconds"),
         command=sweep.command,
         clock=sweep.clock,
-        provenance=sweep.provenance,
         base_url=sweep.base_url,
         seed=sweep.jobs[0].plan.workload.seed,
         versions=Versions(
@@ -178,10 +195,11 @@ class StopFlag:
 
 @contextmanager
 def _stop_flag() -> Iterator[StopFlag]:
-    """Ctrl-C and SIGTERM ask for a stop at the next safe place."""
+    """Ctrl-C, SIGTERM and a lost terminal ask for a stop at the next safe place."""
     flag = StopFlag()
     before = {
-        number: signal.signal(number, flag.handle) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, flag.handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield flag

@@ -11,13 +11,13 @@ from inferometer.core import ClientReport, EngineTotals, Result
 from inferometer.engine.process import fill
 from inferometer.engine.simulated.options import EngineOptions, parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
-from inferometer.errors import EngineError, InputError, Interrupted
+from inferometer.errors import EngineError, InputError
 from inferometer.load.drive import Drive
 from inferometer.load.lanes import LanesConfig
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job, Sweep
 from inferometer.run.observer import Observer
-from inferometer.run.point import RESUME, STOPPED, judge
+from inferometer.run.point import STOPPED, judge
 from inferometer.store import FORMAT, ClientFile, PointDir, record_row, sample_row
 
 TICKS = 50
@@ -40,10 +40,7 @@ def predict_point(
     with contextlib.closing(VirtualLoop()) as loop:
         report, counted = _run(job, folder, loop, observer, stopping)
     observer.phase("judging")
-    folder.write_client(ClientFile(FORMAT, report, counted, None))
-    if report.window.stop_reason == STOPPED:
-        raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept. {RESUME}")
-    return judge(sweep, job, folder, report, counted, None)
+    return judge(sweep, job, folder, ClientFile(FORMAT, "simulated", report, counted, None))
 
 
 def _run(

@@ -22,6 +22,7 @@ from inferometer.core import (
     Result,
     Sample,
 )
+from inferometer.core.result import Provenance
 from inferometer.errors import StoreError
 from inferometer.store.format import FORMAT, load_json
 from inferometer.store.journal import Journal
@@ -64,7 +65,6 @@ class Manifest:
     created_at: str
     command: str
     clock: Literal["real", "virtual"]
-    provenance: Literal["measured", "simulated"]
     base_url: str | None
     """Of an engine that was up already; None where each point started its own."""
     seed: int
@@ -90,6 +90,8 @@ class ClientFile:
     """`client.json`: the client's account of itself, and the engine's own totals."""
 
     format: int
+    provenance: Provenance
+    """Simulated where the engine that answered says so of itself."""
     client: ClientReport
     totals: EngineTotals | None
     engine_died: str | None
