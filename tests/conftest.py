@@ -5,6 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is slow, and slowness is no fault: no example has a time limit.
+settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("steady")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

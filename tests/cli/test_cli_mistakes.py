@@ -174,6 +174,8 @@ def test_a_framework_without_a_recipe_is_told(tmp_path: Path) -> None:
 )
 def test_a_value_that_predict_cannot_use(tmp_path: Path, words: list[str], why: str) -> None:
     small = [word for word in SMALL if word != "--requests" and word != "100"]
+    if "--workload" in words:  # sessions bring their own lengths
+        small = []
     (message,) = errors(call("predict", *small, *words, "--out", tmp_path / "out"))
     assert why in message
     assert not (tmp_path / "out").exists()
@@ -278,3 +280,12 @@ def test_a_trace_with_a_missing_field_names_it(url: str, tmp_path: Path, verb: s
     message = said.err.splitlines()[-1]
     assert message.startswith(f"error: {trace}: requests[1].out: ")
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("length", ["--isl", "--osl"])
+def test_lengths_do_not_go_with_sessions(length: str) -> None:
+    words = ("--workload", "synthetic:quickstart", length, "77")
+    for verb in (("predict",), ("bench", "http://127.0.0.1:9")):
+        said = call(*verb, *words)
+        assert said.code == 2
+        assert f"{length} goes only without --workload" in said.err

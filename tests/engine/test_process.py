@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,9 +23,10 @@ from inferometer.engine.process import (
     fill,
     free_port,
     get,
+    page,
     served_models,
 )
-from inferometer.errors import EngineError
+from inferometer.errors import EngineError, InputError
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -243,6 +246,25 @@ def test_the_models_that_are_served(server: Server) -> None:
 
 
 @pytest.mark.sockets
+@pytest.mark.parametrize("limit", ["true", "0", "-1", '"4096"', "4096.0", "null", "[]", "1e300"])
+def test_a_context_limit_that_is_none_is_unknown(server: Server, limit: str) -> None:
+    body = b'{"data": [{"id": "m", "max_model_len": %b}]}' % limit.encode()
+    server.answers["/v1/models"] = (200, body)
+    assert served_models(server.url) == [ServedModel("m", None)]
+
+
+@pytest.mark.sockets
+def test_an_api_key_that_cannot_be_sent_is_the_users_mistake(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk\nsecret")
+    with pytest.raises(InputError) as caught:
+        served_models(server.url)
+    assert str(caught.value) == "OPENAI_API_KEY: must be one line of ASCII"
+    assert server.asked == []
+
+
+@pytest.mark.sockets
 def test_the_api_key_goes_along(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.answers["/v1/models"] = (200, MODELS)
     monkeypatch.setenv("OPENAI_API_KEY", " sk-1\n")
@@ -263,6 +285,8 @@ def test_the_api_key_goes_along(server: Server, monkeypatch: pytest.MonkeyPatch)
         (200, b'{"data": [{"name": "m"}]}', "is no model list"),
         (200, b'{"data": ["m"]}', "is no model list"),
         (200, b"\xff", "is no model list"),
+        (200, b"[" * 100_000, "is no model list"),
+        (200, b" " * (16 * 1024 * 1024 + 1), "no answer .the answer is longer than 16777216 bytes"),
     ],
 )
 def test_what_is_no_engine_is_an_engine_error(
@@ -277,6 +301,57 @@ def test_nobody_there_is_an_engine_error_in_plain_words() -> None:
     with pytest.raises(EngineError) as error:
         served_models(NOBODY)
     assert str(error.value) == f"{NOBODY}/v1/models: no answer (Connection refused)"
+
+
+@contextmanager
+def trickling(first: bytes) -> Iterator[str]:
+    """Says this much, and then a byte every 10 ms for as long as anybody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(first)
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(20)
+        assert not thread.is_alive(), "somebody still listens"
+
+
+LONG = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("first", [LONG, UNTIL_CLOSE, b"HTTP/1.1 200 OK\r\nX-Long: "])
+def test_an_answer_that_trickles_has_one_deadline(first: bytes) -> None:
+    with (
+        trickling(first) as url,
+        pytest.raises(EngineError, match=r"no answer \(timed out\)"),
+    ):
+        served_models(url, 0.2)
+
+
+@pytest.mark.sockets
+def test_an_answer_cut_short_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def cut() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(LONG + b"x")
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        with pytest.raises(http.client.IncompleteRead):
+            page(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics", 5.0)
+        thread.join()
 
 
 @pytest.mark.sockets

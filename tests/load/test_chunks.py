@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.load import chunks
-from inferometer.load.chunks import Chunk, ChunkError, ChunkReader, Usage, decode
+from inferometer.load.chunks import MAX_COUNT, Chunk, ChunkError, ChunkReader, Usage, decode
 
 
 def chat(delta: dict[str, Any], finish: str | None = None, **more: object) -> bytes:
@@ -25,6 +25,7 @@ def says(*, token: bool = False, visible: bool = False, finished: bool = False) 
 VISIBLE = says(token=True, visible=True)
 HIDDEN = says(token=True)
 NOTHING = says()
+NESTED = b"[" * 300 + b"]" * 300
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,18 @@ def test_usage() -> None:
     assert decode(chat({}, usage=None)).usage is None
 
 
+def test_the_largest_count_is_taken() -> None:
+    usage = {"prompt_tokens": MAX_COUNT, "completion_tokens": MAX_COUNT}
+    assert decode(chat({}, usage=usage)).usage == Usage(MAX_COUNT, None, MAX_COUNT)
+
+
 @pytest.mark.parametrize(
     ("data", "error"),
     [
         (b'{"error":{"message":"engine died","code":500}}', "engine died"),
         (b'{"error":"busy"}', "busy"),
-        (b'{"error":{"code":500}}', '{"code":500}'),
+        (b'{"error":{"code":500}}', '{"error":{"code":500}}'),
+        (b'{"error":%b}' % NESTED, ('{"error":' + NESTED.decode())[:120]),
         (b'{"object":"error","message":"too long","code":400}', "too long"),
     ],
 )
@@ -105,6 +112,11 @@ def test_a_null_error_is_none() -> None:
         (b'{"usage":{"completion_tokens":-1}}', "holds -1"),
         (b'{"usage":{"completion_tokens":true}}', "holds True"),
         (b'{"usage":{"prompt_tokens":"3"}}', "holds '3'"),
+        (b'{"usage":{"prompt_tokens":2147483648}}', "holds 2147483648 for a count"),
+        (b'{"usage":{"completion_tokens":18446744073709551615}}', "holds 18446744073709551615"),
+        (b'{"usage":{"completion_tokens":36893488147419103232}}', "holds 3.6"),
+        (b'{"usage":{"prompt_tokens_details":{"cached_tokens":2147483648}}}', "holds 2147483648"),
+        (b'{"usage":{"prompt_tokens_details":{"cached_tokens":1.5}}}', "holds 1.5"),
     ],
 )
 def test_what_is_broken(data: bytes, message: str) -> None:

@@ -45,6 +45,8 @@ def test_the_path_of_plain_completions() -> None:
         ("http://me:secret@h", ["must not hold a user name"]),
         ("http://[::1", ["is not a URL"]),
         ("http://h/a b", ["holds a space"]),
+        ("http://a..b:8000", ["a host with an empty label"]),
+        ("https://" + "a" * 64, ["a host with an empty label"]),
     ],
 )
 def test_every_fault_of_a_url_is_named(url: str, faults: list[str]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferometer.core import Status
 from inferometer.load.reply import MAX_ERROR_BODY_BYTES, Ending, Reply
@@ -63,7 +67,10 @@ def test_a_whole_answer() -> None:
         ([b"1d\r\nevent: error\ndata: overload\n\n\r\n"], Status.IN_BAND, "overload"),
         ([sse(TOKEN, b'{"choices":[')], Status.MALFORMED, "broken JSON"),
         ([sse(TOKEN), b"zz\r\n"], Status.MALFORMED, "bad chunk size"),
-        ([sse(TOKEN, counted(0, b""), DONE)], Status.MALFORMED, "0 completion tokens after 1"),
+        ([sse(TOKEN, counted(0, b""), DONE)], Status.MALFORMED, "usage counts 0 tokens, 1 token "),
+        ([sse(TOKEN, TOKEN, counted(1, b""), DONE)], Status.MALFORMED, "1 tokens, 2 token events"),
+        ([sse(TOKEN, TOKEN, counted(3, b""), DONE)], Status.OK, None),
+        ([sse(counted(2**64 - 1), DONE)], Status.MALFORMED, "holds 18446744073709551615"),
         ([sse(counted(3), counted(2))], Status.MALFORMED, "fell from 3 to 2"),
         ([b'e\r\n{"id": "x", }\n\r\n', END], Status.MALFORMED, "not an event stream \\(text/event"),
         ([sse(b""), sse(TOKEN), sse(DONE)], Status.OK, None),
@@ -176,3 +183,57 @@ def test_one_read_without_a_kernel_stamp_makes_the_source_the_read() -> None:
         it.feed(read, arrival)
         sources.append(it.stamp_source)
     assert sources == ["read", "kernel", "read", "read"]
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 1, 2**31 - 1, 2**31, 2**63, 2**64 - 1, 2**64, 1.5, "", "a"]),
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=5,
+)
+
+
+def having(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """An object of some of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+FUNCTION = having(arguments=SCALARS) | JSON
+DELTA = having(
+    content=SCALARS,
+    reasoning=SCALARS,
+    tool_calls=st.lists(having(function=FUNCTION) | JSON, max_size=2) | JSON,
+    function_call=FUNCTION,
+)
+CHOICE = having(delta=DELTA | JSON, text=SCALARS, finish_reason=SCALARS)
+DETAILS = having(cached_tokens=SCALARS)
+USAGE = having(
+    prompt_tokens=SCALARS, completion_tokens=SCALARS, prompt_tokens_details=DETAILS | JSON
+)
+CHUNK = having(choices=st.lists(CHOICE | JSON, max_size=2) | JSON, usage=USAGE | JSON) | having(
+    error=having(message=JSON) | JSON, object=st.just("error") | JSON
+)
+
+
+TOKEN_WITH_USAGE = st.fixed_dictionaries({"choices": st.just([{"text": "a"}]), "usage": USAGE})
+
+
+@given(st.lists(CHUNK | TOKEN_WITH_USAGE, max_size=6))
+def test_no_json_makes_an_answer_hang(stream: list[Any]) -> None:
+    """A reader's callback has nobody to raise to: whatever comes, the answer ends, and is kept."""
+    it = reply(HEAD, *(sse(json.dumps(value).encode()) for value in stream), sse(DONE))
+    assert it.ending is not None
+    assert len(it.arrivals()) == it.token_events
+
+
+@given(
+    st.lists(st.binary(max_size=40), max_size=6), st.sampled_from([b"", HEAD, HEAD + sse(TOKEN)])
+)
+def test_no_bytes_make_an_answer_hang(reads: list[bytes], before: bytes) -> None:
+    it = reply(before, *reads)
+    it.lost(None, 10**6)
+    assert it.ending is not None

@@ -265,6 +265,26 @@ def test_how_an_answer_ends(reply: bytes, status: Status) -> None:
     assert exchange.status is status
 
 
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        (
+            b'{"choices":[{"text":"a"}],"usage":{"completion_tokens":%d}}' % (2**64 - 1),
+            "holds 1844",
+        ),
+        (b'{"error":%b}' % (b"[" * 300 + b"]" * 300), r'\{"error":\[\['),
+    ],
+)
+def test_what_a_server_may_say_ends_the_request(event: bytes, error: str) -> None:
+    """The connection stays open: only what came can end it."""
+    script = Script([])
+    script.answers.append(holds(script, HEAD + chunk(b"data: " + event + b"\n\n")))
+    (exchange,) = talk(script, one_after_the_other(1), first_byte_timeout_s=5.0)
+    assert exchange.status in (Status.MALFORMED, Status.IN_BAND)
+    assert exchange.error is not None
+    assert re.search(error, exchange.error)
+
+
 def test_nobody_listens() -> None:
     port = free_port()
     exchange = run_one(f"http://127.0.0.1:{port}")
@@ -436,6 +456,13 @@ def test_headers_that_cannot_be_sent_are_the_users_mistake(
         make_transport("http://h", headers={"a b": "x", "ok": "y", "c": "1\r\n2"})
     assert [problem.key for problem in caught.value.problems] == ["authorization", "a b", "c"]
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "X-Session\r\nX", "X-Größe", "a:b", "x\n"])
+def test_an_affinity_header_is_a_token(name: str) -> None:
+    with pytest.raises(InputError, match="is not the name of a header") as caught:
+        make_transport("http://h", affinity_header=name)
+    assert [problem.key for problem in caught.value.problems] == ["affinity_header"]
 
 
 def test_ipv6() -> None:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.core import EngineTotals
+from inferometer.engine.process import page
 from inferometer.engine.simulated.assembly import assemble
 from inferometer.engine.simulated.options import parse_options
 from inferometer.engine.simulated.telemetry import Telemetry
@@ -96,7 +97,16 @@ def test_text_that_is_no_page_is_a_value_error_at_most(text: str) -> None:
     assert all(isinstance(value, float) for value in values.values())
 
 
+def test_what_is_not_finite_is_left_out() -> None:
+    text = 'a NaN\nb{x="1"} 1\nb{x="2"} +Inf\nc -Inf\nd{x="1"} 1e308\nd{x="2"} 1e308\ne 5\n'
+    assert parse(text, 0).values == {"e": 5}
+    low = Scrape(0, {"vllm:request_success_total": -1.5e308})
+    high = {"vllm:request_success_total": 1.5e308, engine_metrics.LATENESS_P99: 1e308}
+    assert totals(low, Scrape(1, high)) == EngineTotals(None, None, None, None)
+
+
 ANSWERS = {
+    "/huge/metrics": (200, PAGE.encode() + b"#" * (16 * 1024 * 1024)),
     "/good/metrics": (200, PAGE.encode()),
     "/html/metrics": (200, b"<!DOCTYPE html>\n<html><body>Welcome</body></html>"),
     "/json/metrics": (200, b'{"detail": "Not Found"}'),
@@ -134,23 +144,23 @@ def url() -> Iterator[str]:
 @pytest.mark.sockets
 def test_a_page_is_scraped(url: str) -> None:
     before_ns = time.monotonic_ns()
-    page = scrape(f"{url}/good")
-    assert page is not None
-    assert page.values == parse(PAGE, 0).values
-    assert before_ns < page.at_ns < time.monotonic_ns()
+    found = scrape(f"{url}/good", page)
+    assert found is not None
+    assert found.values == parse(PAGE, 0).values
+    assert before_ns < found.at_ns < time.monotonic_ns()
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("place", ["html", "json", "latin", "braces", "broken", "nowhere"])
+@pytest.mark.parametrize("place", ["html", "json", "latin", "braces", "broken", "huge", "nowhere"])
 def test_what_is_no_page_is_none(url: str, place: str) -> None:
-    assert scrape(f"{url}/{place}") is None
+    assert scrape(f"{url}/{place}", page) is None
 
 
 @pytest.mark.sockets
 def test_a_proxy_of_the_environment_is_passed_by(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert scrape(f"{url}/good") is not None
+    assert scrape(f"{url}/good", page) is not None
 
 
 @contextmanager
@@ -181,14 +191,36 @@ def test_a_server_that_hangs_or_talks_otherwise_is_none(
 ) -> None:
     monkeypatch.setattr(engine_metrics, "TIMEOUT_S", 0.1)
     with server_that_says(first) as url:
-        assert scrape(url) is None
+        assert scrape(url, page) is None
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "])
+def test_a_page_that_trickles_is_none(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte every 10 ms, for as long as anybody listens."""
+    monkeypatch.setattr(engine_metrics, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(head)
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        assert scrape(f"http://127.0.0.1:{listener.getsockname()[1]}", page) is None
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 @pytest.mark.sockets
 def test_nobody_there_is_none() -> None:
     with socket.socket() as probe:  # bound and not listening: the port is refused, and stays ours
         probe.bind(("127.0.0.1", 0))
-        assert scrape(f"http://127.0.0.1:{probe.getsockname()[1]}") is None
+        assert scrape(f"http://127.0.0.1:{probe.getsockname()[1]}", page) is None
 
 
 def test_a_watcher_collects_its_gauges_until_it_is_stopped() -> None:

@@ -30,13 +30,16 @@ from inferometer.core import (
 from inferometer.errors import StoreError
 from inferometer.store import (
     FORMAT,
+    Journal,
     Manifest,
     PlannedPoint,
     RunDir,
     Versions,
     record_row,
+    records,
     sample_row,
 )
+from inferometer.store.journal import read_rows
 
 CLIENT = ClientSettings("chat", 1.0, 2.0, 3.0, 4.0, True, True, 0.0, "X-Session-ID", 0.1, 5.0)
 WORKLOAD = WorkloadSettings(
@@ -151,6 +154,65 @@ def test_records_come_back_from_parquet_and_from_a_journal_cut_short(tmp_path: P
     assert read[0].exchange.cached_tokens is None, "null is not zero"
     assert read[0].exchange.arrivals.coalesced is not None
     assert read[0].exchange.arrivals.coalesced.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_of_more_events_than_are_kept_the_last_stands_for_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    monkeypatch.setattr(records, "MAX_EVENTS", 3)
+    at = np.array([10, 20, 30, 40, 50], dtype=np.int64)
+    tokens = np.array([1, 2, 3, 4, 5], dtype=np.int32) if counted else None
+    flags = np.array([True, False, True, False, False])
+    whole = record("a")
+    many = replace(whole, exchange=replace(whole.exchange, arrivals=Arrivals(at, tokens, flags)))
+    folder = RunDir(tmp_path / "run").point("p1")
+    folder.begin(point(FixedSeqLen(1024, 64)), "d1", PLAN)
+    with folder.record_journal() as journal:
+        journal.append(record_row(many))
+        journal.seal()
+    (read,) = folder.records()
+    kept = read.exchange.arrivals
+    assert kept.at_ns.tolist() == [10, 20, 50]
+    assert read.last_token_ns == many.last_token_ns == 50
+    assert kept.coalesced is not None
+    assert kept.coalesced.tolist() == [True, False, False]
+    if counted:
+        assert kept.tokens is not None
+        assert kept.tokens.tolist() == [1, 2, 12], "none is lost"
+    else:
+        assert kept.tokens is None
+    assert record_row(many)["events"] == 5
+
+
+def test_large_counts_are_kept(tmp_path: Path) -> None:
+    large = 2**40
+    whole = record("a")
+    exchange = replace(whole.exchange, prompt_tokens=large, cached_tokens=large)
+    folder = RunDir(tmp_path / "run").point("p1")
+    folder.begin(point(FixedSeqLen(1024, 64)), "d1", PLAN)
+    with folder.record_journal() as journal:
+        journal.append(record_row(replace(whole, exchange=exchange)))
+        journal.seal()
+    (read,) = folder.records()
+    assert (read.exchange.prompt_tokens, read.exchange.cached_tokens) == (large, large)
+
+
+def test_a_journal_that_is_no_parquet_is_kept_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "counts.jsonl"
+    with Journal(tmp_path, "counts", {"n": "INTEGER"}) as journal:
+        journal.append({"n": 1})
+        journal.append({"n": 2**40})
+        with pytest.raises(StoreError, match=r"counts\.jsonl: kept, not written as parquet: "):
+            journal.seal()
+    assert [file.name for file in tmp_path.iterdir()] == ["counts.jsonl"]
+    assert path.read_bytes() == b'{"n":1}\n{"n":1099511627776}\n'
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "counts.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(StoreError, match=r"counts\.parquet: not readable: "):
+        read_rows(tmp_path, "counts", {"n": "INTEGER"})
 
 
 def test_samples_come_back(tmp_path: Path) -> None:

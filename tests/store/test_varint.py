@@ -24,6 +24,14 @@ def test_the_bytes_are_leb128_of_zigzag_differences() -> None:
     assert varint.encode(array) == bytes([2, 126, 127, 0x80, 0x01])
 
 
+def test_the_widest_and_the_narrowest_value() -> None:
+    # Zigzag of the least int64 is 2^64 - 1: ten groups, the last of one bit. A zero takes one byte.
+    array = np.array([np.iinfo(np.int64).min], dtype=np.int64)
+    assert varint.encode(array) == b"\xff" * 9 + b"\x01"
+    assert varint.encode(np.zeros(3, dtype=np.int64)) == bytes(3)
+    assert varint.encode(np.zeros(0, dtype=np.int64)) == b""
+
+
 def test_a_token_every_twenty_milliseconds_takes_four_bytes() -> None:
     array = np.arange(1000, dtype=np.int64) * 20_000_000 + 10**15
     assert len(varint.encode(array)) < 4 * 1000 + 10

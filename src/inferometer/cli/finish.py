@@ -28,9 +28,10 @@ def run_and_show(sweep: Sweep, out: Path, form: str) -> None:
     run = RunDir(out)
     try:
         outcome = run_sweep(sweep, run, observer())
-    except Interrupted as stop:
+    except Interrupted:
         again = sweep.command if "--out" in sweep.command else f"{sweep.command} --out {out}"
-        raise Interrupted(f"{stop}\nto go on: {again}") from None
+        click.echo(f"to go on: {again}", err=True)
+        raise
     page = out / "report.html"
     view = view_of(run)
     page.write_text(render(view), encoding="utf-8")

@@ -7,28 +7,31 @@ only ever ends the process group that it started, and does so even where it is i
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
-import json
+import io
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-from inferometer.errors import EngineError
+import orjson
+
+from inferometer.errors import EngineError, InputError, Problem
 
 POLL_S = 0.05
 STOP_S = 10.0
 """After SIGTERM, how long before SIGKILL."""
 TAIL_LINES = 5
+MAX_PAGE_BYTES = 16 * 1024 * 1024
 
 # A process group outlives whoever started it: after a kill -9 of ours an engine would hold its port
 # and its GPUs for ever. So a shell waits at a pipe of ours. A line says that the engine is stopped;
@@ -70,40 +73,86 @@ class ServedModel:
     max_model_len: int | None
 
 
-class _AsItIs(urllib.request.HTTPErrorProcessor):
-    """Every answer is an answer: no exception for a status, and no redirect to another engine."""
+class _TimedReader(io.RawIOBase):
+    """What comes in at a socket, under one deadline however slowly it trickles. Owns the socket."""
 
-    def http_response(self, request: object, response: Any) -> Any:  # noqa: ARG002
-        return response
+    def __init__(self, sock: socket.socket, end_s: float) -> None:
+        self._sock = sock
+        self._end_s = end_s
 
-    https_response = http_response
+    def readable(self) -> bool:
+        """It is."""
+        return True
 
+    def readinto(self, buffer: Any) -> int:
+        """Raises TimeoutError behind the deadline, OSError."""
+        left_s = self._end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(left_s)
+        return self._sock.recv_into(buffer)
 
-# Past any proxy of the environment, as the load itself goes.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _AsItIs())
+    def close(self) -> None:
+        """The socket too."""
+        self._sock.close()
+        super().close()
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 (only ever read)
+        """What an HTTPResponse asks of a socket."""
+        return io.BufferedReader(self)
 
 
 def get(url: str, timeout_s: float) -> http.client.HTTPResponse:
-    """An answer of whatever status, asked for with OPENAI_API_KEY where that is set.
+    """An answer of whatever status, all of it within `timeout_s`.
 
-    Raises OSError, HTTPException.
+    Asked for with OPENAI_API_KEY where that is set; past any proxy of the environment, as the load
+    itself goes, and at no other place: a redirect is an answer too. Raises OSError, HTTPException,
+    InputError for a key that cannot be sent.
     """
-    request = urllib.request.Request(url)
+    end_s = time.monotonic() + timeout_s
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(connection.close)
+        connection.request("GET", parts.path or "/", headers=_headers())
+        reader: Any = _TimedReader(connection.sock, end_s)
+        answer = http.client.HTTPResponse(reader, method="GET")
+        cleanup.callback(answer.close)
+        answer.begin()
+        cleanup.pop_all()
+        return answer
+
+
+def page(url: str, timeout_s: float) -> tuple[int, bytes]:
+    """Status and body of an answer; see `get`. Raises OSError, HTTPException."""
+    with get(url, timeout_s) as answer:
+        body = answer.read(MAX_PAGE_BYTES + 1)
+        if len(body) > MAX_PAGE_BYTES:
+            raise OSError(errno.EMSGSIZE, f"the answer is longer than {MAX_PAGE_BYTES} bytes")
+        if answer.length:  # of what was announced, this much did not come
+            raise http.client.IncompleteRead(body, answer.length)
+        return answer.status, body
+
+
+def _headers() -> dict[str, str]:
+    headers = {"Connection": "close"}
     if key := os.environ.get("OPENAI_API_KEY", "").strip():
-        request.add_header("Authorization", f"Bearer {key}")
-    answer: http.client.HTTPResponse = _opener.open(request, timeout=timeout_s)
-    return answer
+        if not (key.isascii() and key.isprintable()):
+            raise InputError(Problem("must be one line of ASCII", key="OPENAI_API_KEY"))
+        headers["Authorization"] = f"Bearer {key}"
+    return headers
 
 
 def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
     """What `/v1/models` lists. Raises EngineError when nothing there answers as an engine does."""
     url = f"{base_url}/v1/models"
     try:
-        with get(url, timeout_s) as answer:
-            if answer.status != 200:
-                raise EngineError(f"{url}: answered HTTP {answer.status}")
-            listed = json.loads(answer.read())
-        return [ServedModel(str(m["id"]), m.get("max_model_len")) for m in listed["data"]]
+        status, body = page(url, timeout_s)
+        if status != 200:
+            raise EngineError(f"{url}: answered HTTP {status}")
+        listed = orjson.loads(body)
+        return [ServedModel(str(m["id"]), _limit(m.get("max_model_len"))) for m in listed["data"]]
     except (OSError, http.client.HTTPException) as error:
         raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -111,9 +160,13 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
 
 
 def _reason(error: Exception) -> str:
-    """The system's own words, out of what urllib wraps them in."""
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    return (isinstance(cause, OSError) and cause.strerror) or str(cause)
+    """The system's own words."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _limit(value: object) -> int | None:
+    """A context limit, where it can be one."""
+    return value if type(value) is int and value > 0 else None
 
 
 class EngineProcess:

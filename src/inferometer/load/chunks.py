@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 
 DONE = b"[DONE]"
+MAX_COUNT = 2**31 - 1
+"""No request has more tokens: a larger count is no count."""
 
 _VISIBLE = ("content", "text", "refusal")
 _HIDDEN = ("reasoning_content", "reasoning")
@@ -92,7 +94,7 @@ def decode(data: bytes) -> Chunk:
     if not isinstance(value, dict):
         raise ChunkError(f"not a JSON object: {_start(data)}")
     if value.get("error") is not None or value.get("object") == "error":
-        return Chunk(False, False, False, None, _error_text(value))
+        return Chunk(False, False, False, None, _error_text(value, data))
     choices = value.get("choices")
     if not isinstance(choices, list | None):
         raise ChunkError(f"'choices' is not a list: {_start(data)}")
@@ -132,17 +134,18 @@ def _usage(value: object, data: bytes) -> Usage | None:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     counts = (value.get("prompt_tokens"), cached, value.get("completion_tokens"))
     for count in counts:
-        if count is not None and (type(count) is not int or count < 0):
+        if count is not None and (type(count) is not int or not 0 <= count <= MAX_COUNT):
             raise ChunkError(f"'usage' holds {count!r} for a count: {_start(data)}")
     return Usage(*counts)
 
 
-def _error_text(value: dict[str, Any]) -> str:
+def _error_text(value: dict[str, Any], data: bytes) -> str:
+    """The message; where there is none, the start of the whole event."""
     error = value.get("error")
     if error is None:
         error = value
     message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else orjson.dumps(error).decode()
+    return message if isinstance(message, str) else _start(data)
 
 
 def _start(data: bytes) -> str:

@@ -31,6 +31,8 @@ def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
         problems.append("must start with http:// or https://")
     if not parts.hostname:
         problems.append("names no host")
+    elif not _can_be_looked_up(parts.hostname):
+        problems.append("names a host with an empty label or one longer than 63 characters")
     if parts.query or parts.fragment:
         problems.append("must not hold '?' or '#'")
     if parts.username is not None or parts.password is not None:
@@ -48,6 +50,15 @@ def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
     prefix = parts.path.rstrip("/")
     prefix = prefix if prefix.endswith("/v1") else f"{prefix}/v1"
     return Server(parts.hostname or "", port, tls), prefix + _PATHS[endpoint]
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Look-ups and TLS encode the name so, and do not fail with an OSError where they cannot."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def chat_body(model: str, text: str, request: Request, settings: ClientSettings) -> bytes:

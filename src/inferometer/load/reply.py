@@ -2,7 +2,7 @@
 
 No I/O and no clock: HTTP, SSE and chunks are put together here, and a request is judged. A success
 needs a terminal marker ([DONE], or a finish_reason and then the proper end of the body), a
-token-bearing event, and usage that agrees with it where usage is given.
+token-bearing event, and no fewer tokens in the usage than such events, where usage is given.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class Reply:
         completion = self.usage.completion_tokens
         if not self.token_events:
             self._end(Status.EMPTY, "the stream ended without a token", at_ns)
-        elif completion is not None and completion < 1:
-            text = f"usage reports {completion} completion tokens after {self.token_events} events"
+        elif completion is not None and completion < self.token_events:
+            text = f"usage counts {completion} tokens, {self.token_events} token events came"
             self._end(Status.MALFORMED, text, at_ns)
         else:
             self._end(Status.OK, None, at_ns)

@@ -26,6 +26,8 @@ from inferometer.load.reply import Reply
 MAX_ERROR_CHARS = 500
 
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110 §5.6.2."""
 
 
 class SocketTransport:
@@ -49,6 +51,7 @@ class SocketTransport:
         self._settings = settings
         self._api_key = os.environ.get("OPENAI_API_KEY", "").strip()
         self._headers = _fixed_headers(self._server, headers, self._api_key)
+        self._affinity_header = _affinity_header(settings)
         self._clock = clock
         self._pool = ConnectionPool(self._server, clock)
         self._open: dict[str, Flight] = {}
@@ -97,14 +100,14 @@ class SocketTransport:
     def _payload(self, request: Request) -> bytes:
         """Head and body in one piece, so that they leave in one write."""
         body = self._encode(request)
-        affinity = quote(request.affinity, safe=_PRINTABLE)
+        affinity = _quoted(request.affinity)
         headers = {
             **self._headers,
-            "x-request-id": quote(request.id, safe=_PRINTABLE),
+            "x-request-id": _quoted(request.id),
             "x-correlation-id": affinity,
         }
-        if self._settings.affinity_header is not None:
-            headers[self._settings.affinity_header.lower()] = affinity
+        if self._affinity_header is not None:
+            headers[self._affinity_header] = affinity
         headers["content-length"] = str(len(body))
         return request_head("POST", self._path, headers) + body
 
@@ -176,11 +179,27 @@ def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> di
     problems = [
         Problem("a header is a name of letters, digits and '-', and one line of ASCII", key=name)
         for name, text in headers.items()
-        if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9a-z-]+", name) and _is_line(text))
+        if not (_FIELD_NAME.fullmatch(name) and _is_line(text))
     ]
     if problems:
         raise InputError(*problems)
     return headers
+
+
+def _affinity_header(settings: ClientSettings) -> str | None:
+    """The header's name in lower case. Raises InputError for what is no name of a header."""
+    name = settings.affinity_header
+    if name is None:
+        return None
+    if not _FIELD_NAME.fullmatch(name):
+        text = f"{name!r} is not the name of a header: letters, digits and '-'"
+        raise InputError(Problem(text, key="affinity_header"))
+    return name.lower()
+
+
+def _quoted(text: str) -> str:
+    """One line of ASCII: what is not is percent-encoded."""
+    return quote(text, safe=_PRINTABLE, errors="replace")
 
 
 def _reason(error: OSError) -> str:

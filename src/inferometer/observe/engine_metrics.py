@@ -7,10 +7,9 @@ process, never in the one that carries the load. A family that is absent stays N
 from __future__ import annotations
 
 import http.client
+import math
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -30,8 +29,7 @@ GAUGES = (
 REQUESTS = "vllm:request_success_total"
 PROMPT_TOKENS = "vllm:prompt_tokens_total"
 GENERATION_TOKENS = "vllm:generation_tokens_total"
-# Past any proxy of the environment, as the load itself goes.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+Read = Callable[[str, float], tuple[int, bytes]]
 LATENESS_P99 = 'inferometer_simulated_lateness_seconds{quantile="0.99"}'
 
 
@@ -39,7 +37,8 @@ LATENESS_P99 = 'inferometer_simulated_lateness_seconds{quantile="0.99"}'
 class Scrape:
     """One page: every sample's value summed over its labels, by sample name.
 
-    Quantiles do not add up: each is kept by itself, as `name{quantile="0.99"}`.
+    Quantiles do not add up: each is kept by itself, as `name{quantile="0.99"}`. A sum that is not
+    finite says nothing and is left out.
     """
 
     at_ns: int
@@ -59,18 +58,18 @@ def parse(text: str, at_ns: int) -> Scrape:
         if (quantile := sample.labels.get("quantile")) is not None:
             name = f'{name}{{quantile="{quantile}"}}'
         values[name] = values.get(name, 0.0) + sample.value
-    return Scrape(at_ns, values)
+    return Scrape(at_ns, {name: value for name, value in values.items() if math.isfinite(value)})
 
 
-def scrape(base_url: str) -> Scrape | None:
-    """Read `/metrics`; None where there is none, or it is no metrics page."""
+def scrape(base_url: str, read: Read) -> Scrape | None:
+    """Read `/metrics`; None where there is none, or it is no metrics page.
+
+    `read` gives the status and the body of a URL within so many seconds; it raises OSError or
+    HTTPException.
+    """
     try:
-        with _opener.open(f"{base_url}/metrics", timeout=TIMEOUT_S) as answer:
-            text = answer.read().decode("utf-8")
-        return parse(text, time.monotonic_ns())
-    except urllib.error.HTTPError as error:
-        error.close()
-        return None
+        status, body = read(f"{base_url}/metrics", TIMEOUT_S)
+        return parse(body.decode("utf-8"), time.monotonic_ns()) if status == 200 else None
     except (OSError, ValueError, http.client.HTTPException):
         return None
 
@@ -82,22 +81,26 @@ def totals(before: Scrape | None, after: Scrape | None) -> EngineTotals | None:
 
     def difference(name: str) -> float | None:
         last = after.values.get(name)
-        return None if last is None else last - before.values.get(name, 0.0)
+        return None if last is None else _finite(last - before.values.get(name, 0.0))
 
     late_s = after.values.get(LATENESS_P99)
     return EngineTotals(
         requests=difference(REQUESTS),
         prompt_tokens=difference(PROMPT_TOKENS),
         generation_tokens=difference(GENERATION_TOKENS),
-        lateness_p99_ms=None if late_s is None else late_s * 1e3,
+        lateness_p99_ms=None if late_s is None else _finite(late_s * 1e3),
     )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 class Watcher:
     """Scrapes in a thread, at `interval_s`, until stopped; `samples` holds the series."""
 
     def __init__(
-        self, base_url: str, interval_s: float, read: Callable[[str], Scrape | None] = scrape
+        self, base_url: str, interval_s: float, read: Callable[[str], Scrape | None]
     ) -> None:
         self.samples: list[Sample] = []
         self._base_url = base_url

@@ -13,9 +13,9 @@ from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
-from inferometer.engine.process import ServedModel, served_models
+from inferometer.engine.process import ServedModel, page, served_models
 from inferometer.errors import Interrupted
-from inferometer.observe.engine_metrics import Watcher, scrape, totals
+from inferometer.observe.engine_metrics import Scrape, Watcher, scrape, totals
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
@@ -50,15 +50,15 @@ def measure_point(
     observer.phase("starting the engine")
     with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
         provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
-        before = scrape(engine.base_url)
-        watcher = Watcher(engine.base_url, SCRAPE_S)
+        before = _scrape(engine.base_url)
+        watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
         watcher.start()
         try:
             report = _carry(job, folder.path, engine, load, observer, stopping)
         finally:
             watcher.stop()
         died = engine.died()
-        counted = totals(before, scrape(engine.base_url))
+        counted = totals(before, _scrape(engine.base_url))
     observer.phase("judging")
     _merge_samples(folder, watcher.samples)
     return judge(sweep, job, folder, ClientFile(FORMAT, provenance, report, counted, died))
@@ -114,6 +114,10 @@ def _carry(
         if not told and (reason := STOPPED if stopping() else engine.died()) is not None:
             load.stop(reason)
             told = True
+
+
+def _scrape(base_url: str) -> Scrape | None:
+    return scrape(base_url, page)
 
 
 def _served(job: Job, base_url: str) -> ServedModel:

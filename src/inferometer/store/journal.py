@@ -62,7 +62,7 @@ class Journal:
         self._file.flush()
 
     def seal(self) -> None:
-        """Close it: write the parquet file, then remove the journal."""
+        """Close it: write the parquet file, then remove the journal. Raises StoreError."""
         self.flush()
         self._file.close()
         to_parquet(self._path, self._parquet, self._columns)
@@ -70,7 +70,10 @@ class Journal:
 
 
 def to_parquet(journal: Path, parquet: Path, columns: dict[str, str]) -> None:
-    """Convert a journal; the target appears whole or not at all."""
+    """Convert a journal; the target appears whole or not at all, and the journal stays.
+
+    Raises StoreError, which names the journal.
+    """
     on_the_way = {name: "VARCHAR" if kind == "BLOB" else kind for name, kind in columns.items()}
     select = ", ".join(
         f"from_base64({name}) AS {name}" if kind == "BLOB" else name
@@ -78,27 +81,38 @@ def to_parquet(journal: Path, parquet: Path, columns: dict[str, str]) -> None:
     )
     spec = ", ".join(f"'{name}': '{kind}'" for name, kind in on_the_way.items())
     partial = parquet.with_suffix(".parquet.partial")
-    with duckdb.connect(config={"threads": 1}) as connection:
-        source = f"read_json(?, format='newline_delimited', columns={{{spec}}})"
-        connection.execute(
-            f"COPY (SELECT {select} FROM {source}) TO '{_quoted(partial)}' "
-            "(FORMAT parquet, COMPRESSION zstd)",
-            [str(journal)],
-        )
+    source = f"read_json(?, format='newline_delimited', columns={{{spec}}})"
+    target = f"'{_quoted(partial)}' (FORMAT parquet, COMPRESSION zstd)"
+    try:
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute(f"COPY (SELECT {select} FROM {source}) TO {target}", [str(journal)])
+    except duckdb.Error as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(f"{journal}: kept, not written as parquet: {_first_line(error)}") from None
     partial.replace(parquet)
 
 
 def read_rows(folder: Path, name: str, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Every row of `NAME.parquet`, or of the journal where a run was cut short."""
+    """Every row of `NAME.parquet`, or of the journal where a run was cut short.
+
+    Raises StoreError where neither is there, or the parquet file is damaged.
+    """
     parquet, journal = folder / f"{name}.parquet", folder / f"{name}.jsonl"
     if parquet.exists():
+        return _from_parquet(parquet)
+    if journal.exists():
+        return [_from_journal(line, columns) for line in _whole_lines(journal)]
+    raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
+
+
+def _from_parquet(parquet: Path) -> list[dict[str, Any]]:
+    try:
         with duckdb.connect(config={"threads": 1}) as connection:
             cursor = connection.execute("SELECT * FROM read_parquet(?)", [str(parquet)])
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    if journal.exists():
-        return [_from_journal(line, columns) for line in _whole_lines(journal)]
-    raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
+    except duckdb.Error as error:
+        raise StoreError(f"{parquet}: not readable: {_first_line(error)}") from None
 
 
 def _whole_lines(journal: Path) -> list[bytes]:
@@ -109,6 +123,10 @@ def _whole_lines(journal: Path) -> list[bytes]:
 def _from_journal(line: bytes, columns: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = orjson.loads(line)
     return {name: row.get(name) for name in columns}
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _quoted(path: Path) -> str:

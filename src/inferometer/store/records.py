@@ -17,7 +17,9 @@ from inferometer.store import varint
 from inferometer.store.journal import read_rows
 
 MAX_EVENTS = 1 << 20
-"""Arrival times are exact up to this many token events a request; further ones are not kept."""
+"""Kept of a request's token events, at most. Of more, the last stands for all from here on: it has
+its own stamp, and the tokens of them all where the server counts each chunk.
+"""
 
 RECORD_COLUMNS = {
     "request_id": "VARCHAR",
@@ -42,16 +44,16 @@ RECORD_COLUMNS = {
     "first_visible_ns": "BIGINT",
     "last_token_ns": "BIGINT",
     "end_ns": "BIGINT",
-    "input_tokens": "INTEGER",
-    "max_tokens": "INTEGER",
-    "prompt_tokens": "INTEGER",
-    "cached_tokens": "INTEGER",
-    "output_tokens": "INTEGER",
-    "completion_tokens": "INTEGER",
+    "input_tokens": "BIGINT",
+    "max_tokens": "BIGINT",
+    "prompt_tokens": "BIGINT",
+    "cached_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "completion_tokens": "BIGINT",
     "token_source": "VARCHAR",
     "stamp_source": "VARCHAR",
     "reused_connection": "BOOLEAN",
-    "events": "INTEGER",
+    "events": "BIGINT",
     "arrivals": "BLOB",
     "arrival_tokens": "BLOB",
     "coalesced": "BLOB",
@@ -121,17 +123,28 @@ def read_samples(folder: Path) -> list[Sample]:
 
 
 def _arrival_blobs(arrivals: Arrivals) -> dict[str, str | None]:
+    arrivals = _within_cap(arrivals)
     blobs: dict[str, str | None] = {
-        "arrivals": _text(varint.encode(arrivals.at_ns[:MAX_EVENTS])),
+        "arrivals": _text(varint.encode(arrivals.at_ns)),
         "arrival_tokens": None,
         "coalesced": None,
     }
     if arrivals.tokens is not None:
-        counts = arrivals.tokens[:MAX_EVENTS].astype(np.int64)
-        blobs["arrival_tokens"] = _text(varint.encode(counts))
+        blobs["arrival_tokens"] = _text(varint.encode(arrivals.tokens.astype(np.int64)))
     if arrivals.coalesced is not None:
-        blobs["coalesced"] = _text(np.packbits(arrivals.coalesced[:MAX_EVENTS]).tobytes())
+        blobs["coalesced"] = _text(np.packbits(arrivals.coalesced).tobytes())
     return blobs
+
+
+def _within_cap(arrivals: Arrivals) -> Arrivals:
+    """At most MAX_EVENTS of them; see there."""
+    if len(arrivals) <= MAX_EVENTS:
+        return arrivals
+    kept = np.append(np.arange(MAX_EVENTS - 1), len(arrivals) - 1)
+    tokens, coalesced = arrivals.tokens, arrivals.coalesced
+    if tokens is not None:
+        tokens = np.append(tokens[: MAX_EVENTS - 1], tokens[MAX_EVENTS - 1 :].sum(dtype=np.int32))
+    return Arrivals(arrivals.at_ns[kept], tokens, None if coalesced is None else coalesced[kept])
 
 
 def _text(blob: bytes) -> str:

@@ -1,7 +1,7 @@
 """Arrival times in compact form: zigzag varints of differences, exact; four bytes a token at a
 pace of 20 ms.
 
-LEB128 (seven bits a byte, low group first, high bit = more follows), vectorised by byte plane.
+LEB128 (seven bits a byte, low group first, high bit = more follows), vectorised.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-PLANES = 10
+_SHIFTS = np.arange(0, 64, 7, dtype=np.uint64)
 """A 64-bit value takes at most ten groups of seven bits."""
+_GROUP = np.uint64(0x7F)
 
 
 def encode(values: npt.NDArray[np.int64]) -> bytes:
@@ -19,17 +20,14 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
         return b""
     steps = np.diff(values, prepend=np.int64(0))
     zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-    size = np.ones(len(zigzag), dtype=np.int64)
-    for plane in range(1, PLANES):
-        size += zigzag >= np.uint64(1) << np.uint64(7 * plane)
-    start = np.concatenate(([0], np.cumsum(size)[:-1]))
-    out = np.zeros(int(size.sum()), dtype=np.uint8)
-    for plane in range(int(size.max())):
-        has = size > plane
-        group = (zigzag[has] >> np.uint64(7 * plane)) & np.uint64(0x7F)
-        more = np.where(size[has] > plane + 1, 0x80, 0)
-        out[start[has] + plane] = group.astype(np.uint8) | more.astype(np.uint8)
-    return out.tobytes()
+    widest = max(1, -(-int(zigzag.max()).bit_length() // 7))
+    rest = zigzag[:, np.newaxis] >> _SHIFTS[:widest]  # [n, widest]: each value from each group on
+    present = rest != 0
+    out = (rest & _GROUP).astype(np.uint8)
+    out[:, :-1] |= present[:, 1:].astype(np.uint8) << 7
+    present[:, 0] = True  # a zero takes a byte too
+    encoded: bytes = out[present].tobytes()
+    return encoded
 
 
 def decode(data: bytes) -> npt.NDArray[np.int64]:
