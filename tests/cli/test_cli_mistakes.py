@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import orjson
 import pytest
 from command_line import SMALL, Said, call
+
+from inferometer.cli.main import cli, main
 
 MASTER = """\
 qwen:
@@ -261,6 +266,45 @@ def test_a_workload_that_is_not_there(url: str, tmp_path: Path) -> None:
     assert [note.partition(": ")[0] for note in notes] == ["seed"]
     assert message == f"error: {tmp_path}/none: no such file or directory"
     assert not (tmp_path / "out").exists()
+
+
+def test_blocks_that_the_engine_cannot_have_are_told(tmp_path: Path) -> None:
+    whole = {"id": "s", "block_size": 7, "hash_id_scope": "local", "requests": [REQUEST]}
+    trace = tmp_path / "trace.json"
+    trace.write_bytes(orjson.dumps(whole))
+    words = ("--workload", trace, "--duration", "1", "--concurrency", "1", "--out", tmp_path / "x")
+    said = call("predict", *SMALL[:6], *words)
+    assert (said.code, said.out) == (2, "")
+    (message,) = (line for line in said.err.splitlines() if line.startswith("error: "))
+    assert "blocks of 7 tokens, which do not make the engine's blocks of 64" in message
+
+
+def test_a_port_that_is_none_is_told() -> None:
+    (message,) = errors(call("engine", "simulated", *SMALL[:4], "--port", "99999"))
+    assert message == "--port: 99999 is above 65535"
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "there"), "there: Permission denied"),
+    ],
+)
+def test_a_fault_of_the_disk_is_the_user_s(
+    fault: OSError, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "main", Mock(side_effect=fault))
+    said = call("show")
+    assert (said.code, said.out, said.err) == (4, "", f"error: {told}\n")
+
+
+def test_a_fault_of_our_own_sockets_is_not_dressed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    monkeypatch.setattr(cli, "main", Mock(side_effect=fault))
+    monkeypatch.setattr(sys, "argv", ["inferometer", "show"])
+    with pytest.raises(ConnectionResetError):
+        main()
 
 
 REQUEST = {"t": 0.0, "type": "n", "in": 70, "out": 9, "hash_ids": [1], "api_time": 0.5}

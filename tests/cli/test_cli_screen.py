@@ -146,6 +146,18 @@ def test_the_live_display_shows_the_same(measured: list[tuple[Job, Result]]) -> 
     assert "2/2" in shown
 
 
+def test_a_name_is_no_markup(measured: list[tuple[Job, Result]]) -> None:
+    (job, _), _ = measured
+    hostile = replace(job, point=replace(job.point, config="[bold]x[/bold][/red]"))
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+    live = LiveScreen(console)
+    live.begin((hostile,), 0)
+    live.point(hostile)
+    live.end()
+    assert isinstance(console.file, io.StringIO)
+    assert "[bold]x[-bold][-red]_256_16_tp1_c1" in console.file.getvalue()
+
+
 @pytest.mark.parametrize(("terminal", "kind"), [(True, LiveScreen), (False, PlainScreen)])
 def test_a_terminal_gets_the_display_and_a_file_gets_lines(
     terminal: bool, kind: type[Any], monkeypatch: pytest.MonkeyPatch

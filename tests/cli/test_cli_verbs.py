@@ -138,6 +138,23 @@ def test_show_of_a_run_that_is_not_complete(tmp_path: Path) -> None:
     assert point in (out / "report.html").read_text()
 
 
+@pytest.mark.parametrize("fault", ["corrupt", "unreadable"])
+def test_a_result_that_cannot_be_read_hides_no_other(fault: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    call("predict", *SMALL, "--out", out)
+    point = "predict_256_16_tp1_c2"
+    file = out / "points" / point / "result.json"
+    file.unlink()
+    file.mkdir() if fault == "unreadable" else file.write_text('{"format": 1')
+    said = call("show", out)
+    assert said.code == 0
+    assert f"not measured: {point} (unreadable: " in said.out
+    assert str(file) in said.out
+    assert len([line for line in said.out.splitlines() if "h200" in line]) == 1
+    assert call("report", out).code == 0
+    assert f"{point} (unreadable: " in (out / "report.html").read_text()
+
+
 def test_report_writes_the_page_where_it_is_asked_to(run: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     said = call("report", run, "-o", page)

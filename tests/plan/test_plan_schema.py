@@ -167,6 +167,48 @@ def test_the_samples_are_sound(text: str) -> None:
             f"{SPACE}[1].conc-list[1]",
             "expected a positive integer, got -4",
         ),
+        (
+            "[1, 2]",
+            "[1, 65537]",
+            15,
+            f"{SPACE}[1].conc-list[1]",
+            "expected an integer of at most 65536, got 65537",
+        ),
+        (
+            "conc-end: 64",
+            "conc-end: 65_537",
+            14,
+            f"{SPACE}[0].conc-end",
+            "expected an integer of at most 65536, got 65537",
+        ),
+        (
+            "[1, 2]",
+            f"[{', '.join(map(str, range(1, 10_002)))}]",
+            15,
+            f"{SPACE}[1].conc-list",
+            "expected at most 10000 items, got a list of 10001",
+        ),
+        (
+            "isl: 8192",
+            "isl: 2_147_483_648",
+            11,
+            "qwen.scenarios.fixed-seq-len[0].isl",
+            "expected an integer of at most 2147483647, got 2147483648",
+        ),
+        (
+            "isl: 8192",
+            f"isl: {hex(1 << 20_000)}",
+            11,
+            "qwen.scenarios.fixed-seq-len[0].isl",
+            "expected an integer of at most 2147483647, got an integer of more than 64 bits",
+        ),
+        (
+            "vllm/vllm-openai:v0.26.0",
+            '"a\\0b"',
+            2,
+            "qwen.image",
+            "expected text without a NUL character, got the text 'a\\x00b'",
+        ),
         ("[1, 2]", "[1, 2, 1]", 15, f"{SPACE}[1].conc-list[2]", "1 is listed twice"),
         (
             "conc-start: 4",
@@ -366,6 +408,32 @@ def test_a_file_that_is_no_mapping_of_configs(text: str, line: int, message: str
     (problem,) = problems(m=text)
     assert (problem.file, problem.line) == ("m.yaml", line)
     assert problem.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ('"qw\\0en"', "a config key is of printable characters, got 'qw\\x00en'"),
+        ('"qw\\x1b[31men"', "a config key is of printable characters, got 'qw\\x1b[31men'"),
+        ('"qw\\nen"', "a config key is of printable characters, got 'qw\\nen'"),
+        ("q" * 201, f"a config key has at most 200 bytes, got 201: {'q' * 60!r}..."),
+        ("é" * 101, f"a config key has at most 200 bytes, got 202: {'é' * 60!r}..."),
+    ],
+)
+def test_a_config_key_that_cannot_name_a_directory(key: str, message: str) -> None:
+    text = changed(FIXED, "qwen:", f"? {key}\n:")
+    assert problems(m=text) == (Problem(message, "m.yaml", 1),)
+
+
+def test_a_config_key_may_be_of_200_bytes() -> None:
+    assert [c.key for c in load(m=changed(FIXED, "qwen:", f"? {'q' * 200}\n:")).configs]
+
+
+def test_a_long_ladder_loads() -> None:
+    text = changed(FIXED, "[1, 2]", f"[{', '.join(map(str, range(1, 10_001)))}]")
+    (config,) = load(m=text).configs
+    _, (_, entry) = config.entry.scenarios.arms()
+    assert entry.conc_list == tuple(range(1, 10_001))
 
 
 def test_a_key_given_twice_in_one_file() -> None:

@@ -16,7 +16,6 @@ from inferometer.workload import (
     AgenticWorkload,
     FixedLengths,
     StartPlan,
-    fits,
     plan_start,
     prefix_hit,
 )
@@ -170,12 +169,6 @@ def test_what_a_seed_draws_is_fixed() -> None:
 def test_the_lane_starts_in_its_own_first_session() -> None:
     deal = workload(10, 5)
     assert deal.start(3) == plan_start(deal.session(3, 0), 3, SETTINGS)
-
-
-def test_fits_counts_input_and_output() -> None:
-    assert fits(turn(0), 110)
-    assert not fits(turn(0), 109)
-    assert fits(turn(0), None)
 
 
 def test_prefix_hit_by_hand() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.core import Prompt, Session, Turn
+from inferometer.errors import InputError
 from inferometer.workload import PromptText, play_key, prompt_of, reblock
 from inferometer.workload.prompts import KEY_BITS, LOCAL_BITS, MAX_LOCAL_ID, WORDS
 
@@ -114,7 +115,9 @@ def test_reblock_by_hand() -> None:
 
 
 def test_reblock_refuses_what_does_not_divide() -> None:
-    with pytest.raises(ValueError, match="blocks of 8 tokens do not make blocks of 12"):
+    with pytest.raises(
+        InputError, match="of 8 tokens, which do not make the engine's blocks of 12"
+    ):
         reblock(prompt([1]), 12)
 
 
@@ -122,5 +125,5 @@ def test_reblock_has_room_for_every_key() -> None:
     session = session_of(([MAX_LOCAL_ID], 8))
     last = prompt_of(session, session.turns[0], (1 << KEY_BITS) - 1)
     assert (reblock(last, 1).blocks > 0).all()
-    with pytest.raises(ValueError, match="leaves no room for 2 parts"):
+    with pytest.raises(InputError, match="of 8 tokens, too many to be parted into 2"):
         reblock(prompt([2**62]), 4)

@@ -195,6 +195,31 @@ def test_open_recorded(tmp_path: Path) -> None:
     assert notes["unknown_fields"] == 1.0
 
 
+def test_points_share_what_was_read_until_it_changes(tmp_path: Path) -> None:
+    def write(tokens: int) -> None:
+        row = {"t": 0, "type": "n", "in": tokens, "out": 1, "hash_ids": [0]}
+        trace = {"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [row]}
+        (tmp_path / "x.json").write_text(json.dumps(trace))
+
+    write(70)
+    settings = replace(SETTINGS, sessions=str(tmp_path))
+    first = open_workload(settings, 1).session(0, 0)
+    assert open_workload(settings, 4).session(0, 0) is first
+    (turn,) = first.turns
+    with pytest.raises(ValueError, match="read-only"):
+        turn.block_ids[0] = 5
+    digest = sessions_digest(str(tmp_path))
+    write(1000)
+    assert open_workload(settings, 1).session(0, 0).turns[0].input_tokens == 1000
+    assert sessions_digest(str(tmp_path)) != digest
+
+
+def test_points_share_what_was_made() -> None:
+    first, again = (open_workload(SETTINGS, 1).session(0, 0) for _ in range(2))
+    assert again is first
+    assert open_workload(replace(SETTINGS, seed=1), 1).session(0, 0) is not first
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -11,6 +12,7 @@ import click
 from inferometer import __version__
 from inferometer.errors import InferometerError, InputError, StoreError, nearest
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = ("run", "bench", "predict", "show", "report", "engine")
 
 
@@ -63,7 +65,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except OSError as error:
-        # A path that cannot be written, a full disk: the user's to mend, not a fault of ours.
+        # A path that cannot be written, a full disk: the user's to mend. Any other is ours.
+        if error.filename is None and error.errno not in NO_SPACE:
+            raise
         place = f"{error.filename}: " if error.filename else ""
         click.echo(f"error: {place}{error.strerror or error}", err=True)
         code = StoreError.exit_code

@@ -122,9 +122,11 @@ class LiveScreen:
         self._console = console
         self._pace = Pace()
         self._line = Text()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        # A name is no markup.
+        name = TextColumn("{task.description}", markup=False)
+        columns = (name, BarColumn(), MofNCompleteColumn())
         self._sweep = Progress(*columns, TimeElapsedColumn(), console=console)
-        self._window = Progress(TextColumn("{task.description}"), BarColumn(), console=console)
+        self._window = Progress(name, BarColumn(), console=console)
         self._live = Live(
             Group(self._sweep, self._window, self._line), console=console, refresh_per_second=4
         )

@@ -80,10 +80,43 @@ def is_number(value: Any) -> bool:
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
-Text = Annotated[str, expect("text", lambda v: isinstance(v, str) and bool(v.strip()))]
+def at_most(bound: int) -> BeforeValidator:
+    """Refuse an integer above `bound`."""
+    return expect(f"an integer of at most {bound}", lambda v: v <= bound)
+
+
+def at_most_items(most: int) -> BeforeValidator:
+    """Refuse a list of more than `most` items, before any of them is looked at."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, list) and len(value) > most:
+            context = {"what": f"at most {most} items", "hint": f" of {len(value)}"}
+            raise PydanticCustomError("expected", "{what}", context)
+        return value
+
+    return BeforeValidator(check)
+
+
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+MAX_LANES = 65_536
+MAX_LADDER = 10_000
+MAX_KEY_BYTES = 200
+"""Of a config key in UTF-8: it is part of a directory's name, which has at most 255."""
+
+# Of several checks of one value the last is the first to be made.
+Text = Annotated[
+    str,
+    expect("text without a NUL character", lambda v: "\0" not in v),
+    expect("text", lambda v: isinstance(v, str) and bool(v.strip())),
+]
 Flag = Annotated[bool, expect("true or false", lambda v: isinstance(v, bool))]
-PositiveInt = Annotated[int, expect("a positive integer", lambda v: type(v) is int and v > 0)]
-Count = Annotated[int, expect("an integer of 0 or more", lambda v: type(v) is int and v >= 0)]
+_POSITIVE = expect("a positive integer", lambda v: type(v) is int and v > 0)
+_COUNT = expect("an integer of 0 or more", lambda v: type(v) is int and v >= 0)
+PositiveInt = Annotated[int, at_most(MAX_INT32), _POSITIVE]
+Lanes = Annotated[int, at_most(MAX_LANES), _POSITIVE]
+Count = Annotated[int, at_most(MAX_INT32), _COUNT]
+Seed = Annotated[int, at_most(MAX_INT64), _COUNT]
 Share = Annotated[
     float, expect("a number above 0, at most 1", lambda v: is_number(v) and 0 < v <= 1)
 ]
@@ -91,6 +124,16 @@ Share = Annotated[
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 # Not min_length: that counts sound items, and so would report a faulty list twice.
 SomeItems = Annotated[Items[T], expect("at least one item", lambda v: v != [])]
+
+
+def key_faults(key: str) -> list[str]:
+    """What keeps a text from being a config key, which names directories and stands in messages."""
+    found = []
+    if not key.isprintable():
+        found.append(f"a config key is of printable characters, got {key[:60]!r}")
+    if (size := len(key.encode())) > MAX_KEY_BYTES:
+        found.append(f"a config key has at most {MAX_KEY_BYTES} bytes, got {size}: {key[:60]!r}...")
+    return found
 
 
 def validate(model: type[M], document: Document, path: DataPath) -> tuple[M | None, list[Problem]]:
@@ -149,7 +192,13 @@ def describe(value: object) -> str:
         case list():
             return "a list" if value else "an empty list"
         case _:
-            return str(value)
+            return _number(value)
+
+
+def _number(value: object) -> str:
+    """Python writes no integer of more than 4,300 digits, and nobody wants to read one."""
+    huge = isinstance(value, int) and value.bit_length() > 64
+    return "an integer of more than 64 bits" if huge else str(value)
 
 
 def _names(model: type[BaseModel]) -> list[str]:

@@ -20,11 +20,15 @@ from inferometer.plan.names import POINT_NAMES
 from inferometer.plan.source import DataPath, Document, Read, read_document
 from inferometer.plan.templates import check_template
 
+_NO_NUL = expect("text without a NUL character", lambda v: not isinstance(v, str) or "\0" not in v)
 Scalar = Annotated[
-    Any, expect("a single value", lambda v: v is None or isinstance(v, bool | int | float | str))
+    Any,
+    _NO_NUL,
+    expect("a single value", lambda v: v is None or isinstance(v, bool | int | float | str)),
 ]
 EnvValue = Annotated[
     Any,
+    _NO_NUL,
     expect(
         "text, a number or null (write true and false in quotes)",
         lambda v: v is None or (isinstance(v, int | float | str) and not isinstance(v, bool)),
@@ -160,5 +164,9 @@ def _target_problems(document: Document, path: DataPath, target: Target) -> Iter
         known = _SETTINGS[section]
         hint = nearest(key, known) or f"; known: {', '.join(known)}"
         yield document.problem(path, f"unknown {section} setting {key!r}{hint}")
+    if section == "env" and (not key or "=" in key or "\0" in key):
+        yield document.problem(path, f"expected the name of a variable, without =, got {key!r}")
+    if section == "argv" and "\0" in key:
+        yield document.problem(path, f"expected a flag without a NUL character, got {key!r}")
     if section == "argv" and not key.startswith("-"):
         yield document.problem(path, f"expected a flag such as --{key}, got {key!r}")

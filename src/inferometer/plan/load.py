@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inferometer.errors import InputError, Problem, nearest
-from inferometer.plan.fields import describe, validate
+from inferometer.plan.fields import describe, key_faults, validate
 from inferometer.plan.schema import MultiNodeConfig, Runners, SingleNodeConfig
 from inferometer.plan.source import Document, Read, read_document, read_file
 
@@ -103,6 +103,9 @@ def _load_config(
 ) -> Config | None:
     """One entry, or None where it has faults."""
     where, entry = (key,), document.data[key]
+    if faulty := key_faults(key):
+        problems += [Problem(text, document.file, document.line(where)) for text in faulty]
+        return None
     if "*" in key:
         problems.append(document.problem(where, "a config key cannot contain *"))
     if key in known:

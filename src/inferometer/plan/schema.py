@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from typing import Annotated, Generic, Literal, TypeVar
 
 from inferometer.plan.fields import (
+    MAX_LADDER,
     Count,
     Fault,
     Flag,
     Items,
+    Lanes,
     PositiveInt,
     Share,
     SomeItems,
     Strict,
     Text,
+    at_most_items,
     one_of,
 )
 from inferometer.plan.source import DataPath
@@ -50,9 +53,9 @@ class KvBackend(Strict):
 class Ladder(Strict):
     """The concurrencies of one search-space entry: a range of powers of two, or a list."""
 
-    conc_start: PositiveInt | None = None
-    conc_end: PositiveInt | None = None
-    conc_list: SomeItems[PositiveInt] | None = None
+    conc_start: Lanes | None = None
+    conc_end: Lanes | None = None
+    conc_list: Annotated[SomeItems[Lanes] | None, at_most_items(MAX_LADDER)] = None
 
     def faults(self) -> Iterator[Fault]:
         start, end = self.conc_start, self.conc_end
@@ -63,9 +66,11 @@ class Ladder(Strict):
             yield Fault((), "give conc-start and conc-end, or conc-list")
         elif start > end:
             yield Fault(("conc-end",), f"{end} is below conc-start, which is {start}")
+        seen: set[int] = set()
         for index, conc in enumerate(self.conc_list or ()):
-            if conc in (self.conc_list or ())[:index]:
+            if conc in seen:
                 yield Fault(("conc-list", index), f"{conc} is listed twice")
+            seen.add(conc)
 
 
 class SingleNodeEntry(Ladder):

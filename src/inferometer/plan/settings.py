@@ -5,6 +5,7 @@ The values come from recipe rules; who set a wrong one is the caller's knowledge
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from inferometer.plan.fields import (
     Fault,
     Flag,
     PositiveInt,
+    Seed,
     Share,
     Strict,
     Text,
@@ -30,6 +32,14 @@ Duration = Annotated[
     float, expect("a number of seconds, 0 or more", lambda v: is_number(v) and v >= 0)
 ]
 Position = Annotated[float, expect("a number from 0 to 1", lambda v: is_number(v) and 0 <= v <= 1)]
+
+
+# Source: RFC 9110, 5.6.2.
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HeaderName = Annotated[
+    str,
+    expect("an HTTP header name", lambda v: isinstance(v, str) and bool(_TOKEN.fullmatch(v))),
+]
 
 
 class _Settings(Strict):
@@ -50,7 +60,7 @@ class Client(_Settings):
     temperature: Annotated[
         float, expect("a number of 0 or more", lambda v: is_number(v) and v >= 0)
     ]
-    affinity_header: Text | None
+    affinity_header: HeaderName | None
     stop_failed_share: Share
     grace_s: Duration
 
@@ -61,13 +71,13 @@ class Workload(_Settings):
     kind: Annotated[Literal["fixed", "agentic"], one_of("fixed", "agentic")]
     duration_s: Seconds | None
     requests: PositiveInt | None
-    seed: Count
+    seed: Seed
     isl: PositiveInt | None
     osl: PositiveInt | None
     length_ratio: Share
     sessions: Text | None
     sessions_digest: Text | None
-    replay_rules: Text
+    replay_rules: Annotated[Literal["none", "agentx-1"], one_of("none", "agentx-1")]
     warmup_requests_per_lane: Count
     warmup_grace_s: Duration
     start_min_share: Position

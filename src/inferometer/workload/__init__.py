@@ -3,7 +3,7 @@
 Says nothing about when a turn is sent or by whom: that is `load`.
 """
 
-from inferometer.workload.agentic import AgenticWorkload, StartPlan, fits, plan_start, prefix_hit
+from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
 from inferometer.workload.fixed import FixedLengths
 from inferometer.workload.profiles import AgentProfile, LogNormal, Profile, named
 from inferometer.workload.prompts import PromptText, play_key, prompt_of, reblock
@@ -22,7 +22,6 @@ __all__ = [
     "ReadReport",
     "StartPlan",
     "Workload",
-    "fits",
     "named",
     "open_workload",
     "plan_start",

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from inferometer.core import Session, Turn, WorkloadSettings
+from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError
 from inferometer.workload.graph import ROOT
 
@@ -30,8 +30,9 @@ class StartPlan:
     skipped: frozenset[int]
     """Turns that count as done before the play starts."""
     warmup: tuple[int, ...]
-    """Turns sent for one token each and without gaps, in this order, before the full ones: the
-    root turn before t* with its whole prefix, then the next ones."""
+    """The turns that the rules warm with: the root turn before t* with its whole prefix, then the
+    next ones. The lanes send as many as there are here, for one token each and without gaps, as
+    turns become ready: other ones, where a sub-agent is ahead of the recorded order."""
 
 
 def plan_start(session: Session, lane: int, settings: WorkloadSettings) -> StartPlan:
@@ -52,11 +53,6 @@ def plan_start(session: Session, lane: int, settings: WorkloadSettings) -> Start
     live = [turn.index for turn in session.turns if turn.index not in done]
     count = min(settings.warmup_requests_per_lane, len(live) - 1)
     return StartPlan(start, done - set(primer), (*primer, *live[:count]))
-
-
-def fits(turn: Turn, max_model_len: int | None) -> bool:
-    """Whether a turn's input and output together stay within the model's context, if limited."""
-    return max_model_len is None or turn.input_tokens + turn.output_tokens <= max_model_len
 
 
 def prefix_hit(sessions: Sequence[Session]) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inferometer.core import Prompt, Session, Turn
+from inferometer.errors import InputError
 
 LOCAL_BITS = 20
 """Bits of an id within its session; 40 bits of key go before them, 3 are left for `reblock`."""
@@ -53,7 +54,7 @@ def reblock(prompt: Prompt, block_size: int) -> Prompt:
 
     Smaller: block `i` becomes `i·k … i·k + k - 1`, so that a shared prefix stays as long. Larger:
     a block is identified by all of those in it, and those that fill none join the tail, as an
-    engine with larger blocks would not share them either. Raises ValueError for any other size.
+    engine with larger blocks would not share them either. Raises InputError for any other size.
     """
     size = prompt.block_size
     if block_size == size:
@@ -62,13 +63,19 @@ def reblock(prompt: Prompt, block_size: int) -> Prompt:
         return _split(prompt, size // block_size)
     if block_size % size == 0:
         return _merged(prompt, block_size // size)
-    raise ValueError(f"blocks of {size} tokens do not make blocks of {block_size}")
+    raise InputError(
+        f"the sessions have blocks of {size} tokens, which do not make the engine's blocks of "
+        f"{block_size}: one must be a multiple of the other"
+    )
 
 
 def _split(prompt: Prompt, parts: int) -> Prompt:
     most = int(prompt.blocks.max(initial=0))
     if most * parts + parts - 1 > np.iinfo(np.int64).max:
-        raise ValueError(f"block id {most} leaves no room for {parts} parts")
+        raise InputError(
+            f"the sessions have blocks of {prompt.block_size} tokens, too many to be parted into "
+            f"{parts} blocks each for the engine"
+        )
     blocks = (prompt.blocks[:, None] * parts + np.arange(parts)).reshape(-1)
     return Prompt(blocks, prompt.block_size // parts, prompt.tail_tokens, prompt.tail_id)
 

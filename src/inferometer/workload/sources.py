@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import orjson
 
 from inferometer.core import Session, WorkloadSettings
-from inferometer.errors import InputError
+from inferometer.errors import InputError, Problem
 from inferometer.workload.agentic import AgenticWorkload, StartPlan
 from inferometer.workload.fixed import FixedLengths
 from inferometer.workload.profiles import named
@@ -23,6 +25,8 @@ from inferometer.workload.synthetic import synthesize
 from inferometer.workload.weka import ReadReport, bytes_of, read_corpus, trace_files
 
 SYNTHETIC = "synthetic:"
+KEPT = 2
+"""Sets of sessions kept in this process: every point of a sweep opens the same one."""
 
 
 class Workload(Protocol):
@@ -70,24 +74,77 @@ def sessions_digest(source: str) -> str:
 
     Raises InputError when the path or the profile does not exist.
     """
-    digest = hashlib.sha256()
     if source.startswith(SYNTHETIC):
         profile = named(source.removeprefix(SYNTHETIC))
-        digest.update(orjson.dumps(asdict(profile), option=orjson.OPT_SORT_KEYS))
-        return digest.hexdigest()
-    for file in trace_files(Path(source)):
+        values = orjson.dumps(asdict(profile), option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(values).hexdigest()
+    return _digest_of(_stamps(source))
+
+
+class _Stamp(NamedTuple):
+    """What tells that a file is still the one that was read."""
+
+    path: Path
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
+class _Kept(NamedTuple):
+    """Sessions that points share, frozen, and what reading them came to."""
+
+    sessions: tuple[Session, ...]
+    notes: Mapping[str, float]
+
+
+def _stamps(source: str) -> tuple[_Stamp, ...]:
+    return tuple(_stamp(file) for file in trace_files(Path(source)))
+
+
+def _stamp(file: Path) -> _Stamp:
+    try:
+        is_now = file.stat()
+    except OSError as error:
+        raise InputError(Problem(error.strerror or "cannot be read", str(file))) from error
+    times = is_now.st_mtime_ns, is_now.st_ctime_ns
+    return _Stamp(file, is_now.st_dev, is_now.st_ino, is_now.st_size, *times)
+
+
+def _sessions(source: str, seed: int) -> _Kept:
+    if source.startswith(SYNTHETIC):
+        return _made(source.removeprefix(SYNTHETIC), seed)
+    return _read(source, _stamps(source))
+
+
+@lru_cache(KEPT)
+def _digest_of(stamps: tuple[_Stamp, ...]) -> str:
+    digest = hashlib.sha256()
+    for file, *_ in stamps:
         data = bytes_of(file)
         digest.update(f"{file.name}\n{len(data)}\n".encode())
         digest.update(data)
     return digest.hexdigest()
 
 
-def _sessions(source: str, seed: int) -> tuple[tuple[Session, ...], Mapping[str, float]]:
-    if source.startswith(SYNTHETIC):
-        profile = named(source.removeprefix(SYNTHETIC))
-        return synthesize(profile, profile.sessions, seed), {}
+@lru_cache(KEPT)
+def _read(source: str, stamps: tuple[_Stamp, ...]) -> _Kept:  # noqa: ARG001 - part of the key
     sessions, report = read_corpus(Path(source))
-    return sessions, _notes(report)
+    return _kept(sessions, _notes(report))
+
+
+@lru_cache(KEPT)
+def _made(profile: str, seed: int) -> _Kept:
+    shape = named(profile)
+    return _kept(synthesize(shape, shape.sessions, seed), {})
+
+
+def _kept(sessions: tuple[Session, ...], notes: Mapping[str, float]) -> _Kept:
+    for session in sessions:
+        for turn in session.turns:
+            turn.block_ids.flags.writeable = False
+    return _Kept(sessions, MappingProxyType(dict(notes)))
 
 
 def _notes(report: ReadReport) -> Mapping[str, float]:

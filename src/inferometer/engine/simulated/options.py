@@ -106,26 +106,32 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings]
 
 
-_AT_LEAST_ONE = (
-    "tensor_parallel_size",
-    "max_model_len",
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "block_size",
-    "kv_cache_bytes",
-    "num_gpu_blocks_override",
-)
-_AT_LEAST_ZERO = ("port", "speculative_tokens", "seed", "fail_after_requests")
+_INT32, _INT64, _DRAFTS = 2**31 - 1, 2**63 - 1, 1024
+_BOUNDS = {
+    "port": (0, 65_535),
+    "tensor_parallel_size": (1, _INT32),
+    "max_model_len": (1, _INT32),
+    "max_num_seqs": (1, _INT32),
+    "max_num_batched_tokens": (1, _INT32),
+    "block_size": (1, _INT32),
+    "speculative_tokens": (0, _DRAFTS),
+    "seed": (0, _INT64),
+    "kv_cache_bytes": (1, _INT64),
+    "num_gpu_blocks_override": (1, _INT32),
+    "fail_after_requests": (0, _INT32),
+}
+"""Least and most of each."""
 
 
 def _problems(known: argparse.Namespace) -> list[Problem]:
     """Every value that cannot be used; the names in the catalog are checked here too."""
     found: list[Problem] = []
-    for least, names in ((1, _AT_LEAST_ONE), (0, _AT_LEAST_ZERO)):
-        for name in names:
-            value = getattr(known, name)
-            if value is not None and value < least:
-                found.append(Problem(f"{value} is below {least}", key=_flag(name)))
+    for name, (least, most) in _BOUNDS.items():
+        value = getattr(known, name)
+        if value is not None and value < least:
+            found.append(Problem(f"{value} is below {least}", key=_flag(name)))
+        elif value is not None and value > most:
+            found.append(Problem(f"{value} is above {most}", key=_flag(name)))
     if not 0 < known.gpu_memory_utilization <= 1:
         share = known.gpu_memory_utilization
         found.append(Problem(f"{share} is not in (0, 1]", key="--gpu-memory-utilization"))
