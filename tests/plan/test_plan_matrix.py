@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferometer.core import AgenticCoding, FixedSeqLen, KvOffload, Parallelism, Point
-from inferometer.errors import InputError
 from inferometer.plan import Configs, expand, hardware_of, load_configs
 from inferometer.plan.matrix import dram_budget_gb, ladder
 from inferometer.plan.schema import Hardware, Ladder
@@ -126,63 +123,3 @@ def test_an_agentic_config_carries_its_share_of_host_memory() -> None:
     assert offloading.scenario == AgenticCoding()
     assert offloading.kv_offload == KvOffload("dram", "hicache", "1", 262)
     assert offloading.spec_decoding == "mtp"
-
-
-def test_a_point_declared_twice_is_refused() -> None:
-    space = """\
-    fixed-seq-len:
-    - isl: 1024
-      osl: 64
-      search-space:
-      - { tp: 2, conc-list: [1, 2] }
-      - { tp: 2, ep: 1, conc-list: [2, 4] }
-"""
-    with pytest.raises(InputError, match="point key_1024_64_tp2_c2 is declared twice"):
-        expand(load(space, "h200"))
-
-
-def _row(row: dict[str, Any]) -> tuple[Any, ...]:
-    names = "image model model-prefix precision framework runner tp pp dcp-size pcp-size ep dp-attn"
-    common = tuple(row[name] for name in [*names.split(), "conc", "spec-decoding"])
-    lengths = (row.get("isl"), row.get("osl"), row.get("max-model-len"))
-    backend = row.get("kv-offload-backend", {})
-    offload = (row.get("kv-offloading", "none"), row.get("total-cpu-dram-gb", 0))
-    router = row.get("router") or {}
-    named = (backend.get("name"), backend.get("version"), router.get("name"), router.get("version"))
-    return (*common, *lengths, *offload, *named)
-
-
-def _point(point: Point) -> tuple[Any, ...]:
-    spread, offload = point.parallelism, point.kv_offload
-    fixed = point.scenario if isinstance(point.scenario, FixedSeqLen) else None
-    return (
-        *(point.image, point.model, point.model_prefix, point.precision, point.framework),
-        *(point.runner, spread.tp, spread.pp, spread.dcp, spread.pcp, spread.ep, spread.dp_attn),
-        *(point.conc, point.spec_decoding),
-        *(fixed.isl if fixed else None, fixed.osl if fixed else None, point.max_model_len),
-        *(offload.mode, offload.dram_gb, offload.backend, offload.version),
-        *((point.router.name, point.router.version) if point.router else (None, None)),
-    )
-
-
-def test_real_files_expand_to_the_reference_rows(shared_data: Path) -> None:
-    folder = shared_data / "inferencex"
-    masters = [str(folder / f"{name}-master.yaml") for name in ("amd", "nvidia")]
-    configs = load_configs(masters, str(folder / "runners.yaml"))
-    lines = [
-        json.loads(line)
-        for name in ("amd", "nvidia")
-        for line in (folder / f"matrix-{name}.jsonl").read_text().splitlines()
-    ]
-    rows = [row for row in lines if "prefill" not in row]
-    points = expand(configs)
-    assert [_point(point) for point in points] == [_row(row) for row in rows]
-    assert sum(isinstance(point.scenario, FixedSeqLen) for point in points) == 690
-    assert sum(isinstance(point.scenario, AgenticCoding) for point in points) == 482
-    assert (len(configs.configs), len(configs.skipped)) == (208, 94)
-    assert sorted({str(w.message).split("'")[1] for w in configs.warnings}) == [
-        "cluster:mi325x-tw",
-        "gb300-nv",
-        "h200-dgxc",
-    ]
-    assert len(configs.warnings) == 8

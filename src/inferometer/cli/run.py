@@ -45,18 +45,21 @@ def declared(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Declared:
     """The jobs of `quickstart` or of master files, with their warnings told."""
-    if files == ("quickstart",):
-        if runners is not None:
-            raise InputError("--runners goes only with master files; quickstart has its own")
-        masters, runners = quickstart_paths()
-    elif runners is None:
-        raise InputError("--runners FILE is needed with master files")
-    else:
-        masters = files
-    found = jobs_of_configs(masters, runners, selection, overrides)
+    found = jobs_of_configs(*master_files(files, runners), selection, overrides)
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     return found
+
+
+def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str, ...], str]:
+    """(master files, runner file) of what was typed: `quickstart`, or files."""
+    if files == ("quickstart",):
+        if runners is not None:
+            raise InputError("--runners goes only with master files; quickstart has its own")
+        return quickstart_paths()
+    if runners is None:
+        raise InputError("--runners FILE is needed with master files")
+    return files, runners
 
 
 @click.command(epilog=EXAMPLES)

@@ -19,12 +19,26 @@ from inferometer.plan.fields import (
     SomeItems,
     Strict,
     Text,
+    expect,
     one_of,
 )
 from inferometer.plan.source import DataPath
 
 SpecDecoding = Annotated[
     Literal["none", "mtp", "draft_model"], one_of("none", "mtp", "draft_model")
+]
+MAX_LADDER = 1_000
+"""Concurrencies in one list: far above any real one (19), far below what would be a mistake."""
+MAX_CONC = 10**9
+Conc = Annotated[
+    PositiveInt, expect(f"at most {MAX_CONC}", lambda v: type(v) is not int or v <= MAX_CONC)
+]
+Concs = Annotated[
+    SomeItems[Conc],
+    expect(
+        f"at most {MAX_LADDER} concurrencies",
+        lambda v: not isinstance(v, list) or len(v) <= MAX_LADDER,
+    ),
 ]
 KvOffloading = Annotated[Literal["none", "dram"], one_of("none", "dram")]
 
@@ -50,9 +64,9 @@ class KvBackend(Strict):
 class Ladder(Strict):
     """The concurrencies of one search-space entry: a range of powers of two, or a list."""
 
-    conc_start: PositiveInt | None = None
-    conc_end: PositiveInt | None = None
-    conc_list: SomeItems[PositiveInt] | None = None
+    conc_start: Conc | None = None
+    conc_end: Conc | None = None
+    conc_list: Concs | None = None
 
     def faults(self) -> Iterator[Fault]:
         start, end = self.conc_start, self.conc_end
@@ -111,6 +125,9 @@ class Worker(Strict):
 
     def faults(self) -> Iterator[Fault]:
         yield from _dcp_divides(self.tp, self.dcp_size)
+        for index, setting in enumerate(self.additional_settings):
+            if not setting.partition("=")[1] or setting.startswith("="):
+                yield Fault(("additional-settings", index), f"expected KEY=VALUE, got {setting!r}")
 
 
 class MultiNodeEntry(Ladder):

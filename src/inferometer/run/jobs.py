@@ -26,6 +26,7 @@ from inferometer.errors import InputError, Problem
 from inferometer.plan import (
     Recipes,
     Selection,
+    declared_twice,
     digest,
     expand,
     load_configs,
@@ -40,6 +41,7 @@ from inferometer.run.job import Job
 from inferometer.workload import sessions_digest
 
 COMMAND_LINE = "command line"
+NOT_STARTED = "multi-node deployments are planned, not started yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +85,23 @@ def jobs_of_configs(
     """Load, expand, select, resolve. Raises InputError with every problem of every file."""
     configs = load_configs(masters, runners)
     recipes = load_recipes(read_file, recipe_roots(masters))
-    points = select(expand(configs), selection)
+    points, left_out = _startable(select(expand(configs), selection))
     jobs = tuple(make_job(point, recipes, overrides) for point in points)
-    warnings = [str(problem) for problem in configs.warnings]
-    warnings += [f"{left.config}: left out: {left.reason}" for left in configs.skipped]
+    warnings = [*(str(problem) for problem in configs.warnings), *left_out]
     files = [*masters, runners, *_layer_files(masters)]
     sources = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
     return Declared(jobs, sources, tuple(warnings))
+
+
+def _startable(points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[str, ...]]:
+    """The points that can be run, and a warning for every config that is left out."""
+    kept = tuple(point for point in points if point.multi_node is None)
+    if not kept:
+        raise InputError(f"{NOT_STARTED}; `inferometer plan` shows them")
+    if twice := [message for _, message in declared_twice(kept)]:
+        raise InputError(*twice)
+    configs = dict.fromkeys(point.config for point in points if point.multi_node)
+    return kept, tuple(f"{config}: left out: {NOT_STARTED}" for config in configs)
 
 
 def jobs_of_flags(
