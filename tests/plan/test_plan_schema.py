@@ -348,7 +348,7 @@ def test_faults_of_a_multi_node_config(
 def test_a_decode_block_without_workers_is_an_aggregated_deployment() -> None:
     text = changed(MULTI, "decode: { num-worker: 1", "decode: { num-worker: 0")
     (arm,) = expand_arms(load(m=changed(text, "disagg: true", "disagg: false")))
-    assert arm[0].deployment == "1xTEP4"
+    assert arm[0].deployment == "1xDEP4"
     assert arm[0].gpus == 4
 
 
