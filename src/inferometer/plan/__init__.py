@@ -16,7 +16,7 @@ from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
 from inferometer.plan.resolve import resolve
-from inferometer.plan.rows import Row, exp_name, reference_rows, row_of
+from inferometer.plan.rows import reference_rows, row_of
 from inferometer.plan.select import Bounds, Selection, lowest, select, select_arms
 from inferometer.plan.source import Document, Read, read_document, read_file
 from inferometer.plan.templates import SITE_PLACEHOLDERS
@@ -33,14 +33,12 @@ __all__ = [
     "ListFiles",
     "Read",
     "Recipes",
-    "Row",
     "Selection",
     "allocations",
     "clashes",
     "declared_twice",
     "digest",
     "evaluate",
-    "exp_name",
     "expand",
     "expand_arms",
     "hardware_of",
