@@ -8,7 +8,17 @@ import pytest
 from analyze_factory import MS, inputs, record, window, with_client
 
 from inferometer.analyze import PointInputs, analyze_point
-from inferometer.core import EngineTotals, Phase, Record, Result, Sample, Status
+from inferometer.core import (
+    EngineTotals,
+    MultiNode,
+    Parallelism,
+    Phase,
+    Pool,
+    Record,
+    Result,
+    Sample,
+    Status,
+)
 
 WINDOW = window(1_000, 11_000)
 
@@ -136,6 +146,18 @@ def test_assumed_counts_are_marked(result: Result) -> None:
     assert "assumed_tokens" in result.verdict.labels
     assert result.notes["tpot_mean_s"].startswith("assumed: 1 of 2 requests")
     assert result.notes["output_tok_s"].startswith("assumed: 3 of 4 requests")
+
+
+def test_rates_of_pools_are_per_gpu_of_all_workers_of_both_roles(result: Result) -> None:
+    given = inputs(hand_made(), span=WINDOW, lanes=2, gpus=2)
+    pool = Pool(1, Parallelism(2, 1, 1, 1, 1, dp_attn=False), None, ())
+    pools = MultiNode(pool, replace(pool, workers=3), disagg=True, p2p_transfer=None)
+    several = analyze_point(replace(given, point=replace(given.point, multi_node=pools)))
+    assert several.gpus == 8
+    for name in ("output_tok_s_per_gpu", "total_tok_s_per_gpu"):
+        one = result.metrics[name]
+        assert one is not None
+        assert several.metrics[name] == pytest.approx(one * 2 / 8)
 
 
 def test_the_row_names_its_time_and_its_versions(result: Result) -> None:

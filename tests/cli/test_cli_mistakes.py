@@ -73,7 +73,6 @@ def errors(said: Said) -> list[str]:
         ("  precision: fp8", "  precison: fp8", 5, "qwen.precison", "did you mean 'precision'?"),
         ("tp: 1,", 'tp: "1",', 14, "[0].tp", "expected a positive integer, got the text '1'"),
         ("  multinode: false", "  multinode: 0", 8, "qwen.multinode", "expected true or false"),
-        ("isl: 256", "isl: 256\n      isl: 9", 12, "[0].isl", "given twice, first in line 11"),
         ("[1, 2]", "[]", 14, "[0].conc-list", "expected at least one item"),
         ("[1, 2]", "[1, -2]", 14, "[0].conc-list[1]", "expected a positive integer, got -2"),
         ("[1, 2]", "[2, 2]", 14, "[0].conc-list[1]", "2 is listed twice"),

@@ -12,7 +12,9 @@ from inferometer.core import (
     ClientSettings,
     EngineTotals,
     LaunchPlan,
+    MultiNode,
     Point,
+    Pool,
     Reason,
     Result,
     Verdict,
@@ -24,10 +26,13 @@ from inferometer.plan.expressions import FUNCTIONS
 from inferometer.plan.layers import _Rule
 from inferometer.plan.names import POINT_NAMES
 from inferometer.plan.schema import (
+    MultiNodeAgenticEntry,
     MultiNodeConfig,
+    MultiNodeEntry,
     SingleNodeAgenticEntry,
     SingleNodeConfig,
     SingleNodeEntry,
+    Worker,
 )
 from inferometer.plan.templates import SITE_PLACEHOLDERS
 from inferometer.store import FORMAT, ClientFile, LaunchFile, Manifest, Versions
@@ -91,7 +96,7 @@ def test_a_field_that_is_gone_is_seen() -> None:
 
 
 def test_fields_inside_fields_are_named() -> None:
-    assert {*names(Versions), *names(Reason)} <= SPANS
+    assert {*names(Versions), *names(Reason), *names(MultiNode), *names(Pool)} <= SPANS
 
 
 def test_the_format_version_is_stated() -> None:
@@ -113,12 +118,13 @@ def test_every_key_of_a_rule_is_listed() -> None:
 
 def test_every_field_of_a_master_file_is_named() -> None:
     spans = set(code_spans(section(PAGE, "Master files")))
-    for model in (SingleNodeConfig, SingleNodeEntry, SingleNodeAgenticEntry):
+    models = (
+        *(SingleNodeConfig, SingleNodeEntry, SingleNodeAgenticEntry),
+        *(MultiNodeConfig, MultiNodeEntry, MultiNodeAgenticEntry, Worker),
+    )
+    for model in models:
         aliases = {field.alias or name for name, field in model.model_fields.items()}
         assert aliases <= spans
-    assert set(MultiNodeConfig.model_fields) - set(SingleNodeConfig.model_fields) == {
-        "kv_p2p_transfer"
-    }
 
 
 def test_every_field_of_a_weka_trace_is_listed() -> None:

@@ -17,9 +17,11 @@ from inferometer.core import (
     FixedSeqLen,
     KvOffload,
     LaunchPlan,
+    MultiNode,
     Origin,
     Parallelism,
     Point,
+    Pool,
     RouterPlan,
     WorkloadSettings,
 )
@@ -164,6 +166,16 @@ def test_a_scenario_and_a_missing_router_count() -> None:
     agentic = dataclasses.replace(POINT, scenario=AgenticCoding())
     bare = dataclasses.replace(PLAN, router=None)
     assert len({digest(POINT, PLAN), digest(agentic, PLAN), digest(POINT, bare)}) == 3
+
+
+def test_every_value_of_pools_counts() -> None:
+    pool = Pool(1, POINT.parallelism, "h200", (("A", "1"),))
+    pools = MultiNode(pool, pool, disagg=True, p2p_transfer="nixl")
+    several = dataclasses.replace(POINT, multi_node=pools)
+    paths = leaves(pools, ("multi_node",))
+    assert len(paths) == 2 * 9 + 2
+    found = {digest(changed(several, path), PLAN) for path in paths}
+    assert len(found | {digest(several, PLAN), digest(POINT, PLAN)}) == len(paths) + 2
 
 
 def test_the_measurement_version_counts(monkeypatch: pytest.MonkeyPatch) -> None:

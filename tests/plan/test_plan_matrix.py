@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from inferometer.core import AgenticCoding, FixedSeqLen, KvOffload, Parallelism, Point
+from inferometer.core import (
+    AgenticCoding,
+    FixedSeqLen,
+    KvOffload,
+    MultiNode,
+    Parallelism,
+    Point,
+    Pool,
+    Router,
+)
 from inferometer.errors import InputError
-from inferometer.plan import Configs, expand, hardware_of, load_configs
-from inferometer.plan.matrix import dram_budget_gb, ladder
+from inferometer.plan import Configs, expand, expand_arms, hardware_of, load_configs
+from inferometer.plan.matrix import MAX_POINTS, dram_budget_gb, ladder
 from inferometer.plan.schema import Hardware, Ladder
 
 RUNNERS = """\
@@ -31,8 +42,11 @@ key:
 """
 
 
-def load(scenarios: str, runner: str) -> Configs:
-    files = {"m.yaml": HEAD.replace("RUNNER", runner) + scenarios, "r.yaml": RUNNERS}
+def load(scenarios: str, runner: str, *, multinode: bool = False) -> Configs:
+    head = HEAD.replace("RUNNER", runner)
+    if multinode:
+        head = head.replace("multinode: false", "multinode: true")
+    files = {"m.yaml": head + scenarios, "r.yaml": RUNNERS}
     return load_configs(["m.yaml"], "r.yaml", lambda path: files[path].encode())
 
 
@@ -128,61 +142,93 @@ def test_an_agentic_config_carries_its_share_of_host_memory() -> None:
     assert offloading.spec_decoding == "mtp"
 
 
-def test_a_point_declared_twice_is_refused() -> None:
-    space = """\
+@pytest.mark.parametrize(
+    ("step", "expected"), [(2, (1, 2, 4, 8, 10)), (3, (1, 3, 9, 10)), (16, (1, 10))]
+)
+def test_a_range_grows_by_the_step_and_ends_at_its_end(
+    step: int, expected: tuple[int, ...]
+) -> None:
+    form = {"conc-start": 1, "conc-end": 10}
+    assert ladder(Ladder.model_validate(form), step) == expected
+
+
+@given(st.integers(1, 65_536), st.integers(1, 65_536), st.integers(2, 50))
+def test_a_range_is_short_and_between_its_ends(one: int, other: int, step: int) -> None:
+    start, end = sorted((one, other))
+    climbed = ladder(Ladder.model_validate({"conc-start": start, "conc-end": end}), step)
+    assert (climbed[0], climbed[-1]) == (start, end)
+    assert list(climbed) == sorted(set(climbed))
+    assert len(climbed) <= 31
+
+
+MULTI = """\
+    agentic-coding:
+    - dram-utilization: 0.5
+      search-space:
+      - conc-list: [4, 1]
+        spec-decoding: mtp
+        kv-offloading: dram
+        kv-offload-backend: { name: hicache }
+        kv-p2p-transfer: nixl
+        prefill:
+          num-worker: 2
+          tp: 8
+          pp: 2
+          ep: 8
+          dp-attn: true
+          additional-settings: ["CONFIG_FILE=a=b.yaml", "EMPTY="]
+        decode: { num-worker: 1, tp: 4, ep: 1, dp-attn: false }
+      - conc-list: [4]
+        prefill: { num-worker: 3, tp: 8, ep: 1, dp-attn: false }
+        decode: { num-worker: 0, tp: 8, ep: 1, dp-attn: false }
+"""
+
+
+def test_a_multi_node_config_is_expanded_to_pools() -> None:
+    configs = load(MULTI, "cluster:h200-cw", multinode=True)
+    first, last = expand_arms(configs)
+    assert [point.conc for point in first] == [4, 1]
+    settings = (("CONFIG_FILE", "a=b.yaml"), ("EMPTY", ""))
+    prefill = Pool(2, Parallelism(8, 2, 1, 1, 8, True), None, settings)
+    decode = Pool(1, Parallelism(4, 1, 1, 1, 1, False), None, ())
+    assert first[0].multi_node == MultiNode(prefill, decode, disagg=False, p2p_transfer="nixl")
+    assert first[0].parallelism == prefill.parallelism
+    assert (first[0].gpus, last[0].gpus) == (2 * 16 + 4, 24)
+    assert (first[0].deployment, last[0].deployment) == ("P2xDEP8PP2+D1xTP4", "3xTP8")
+    # A prefill worker spans two nodes and has half of the memory of each.
+    assert first[0].kv_offload == KvOffload("dram", "hicache", None, 524)
+    assert last[0].kv_offload.mode == "none"
+
+
+def test_points_that_differ_have_ids_that_differ() -> None:
+    same = expand(load(MULTI, "cluster:h200-cw", multinode=True))[0]
+    assert same.multi_node is not None
+    pool = same.multi_node.prefill
+    variants = [
+        replace(same.multi_node, prefill=replace(pool, settings=(("CONFIG_FILE", "c.yaml"),))),
+        replace(same.multi_node, prefill=replace(pool, workers=1)),
+        replace(same.multi_node, prefill=replace(pool, hardware="h100")),
+        replace(same.multi_node, decode=replace(pool, settings=())),
+        replace(same.multi_node, p2p_transfer="mori"),
+    ]
+    points = [same, *(replace(same, multi_node=nodes) for nodes in variants)]
+    points += [replace(same, router=Router("r", version)) for version in "12"]
+    points += [replace(same, kv_offload=KvOffload("dram", "hicache", v, 524)) for v in "12"]
+    assert len({point.id for point in points}) == len(points)
+    assert re.fullmatch(
+        r"key_agentic_p2xdep8pp2ep8dpa_d1xtp4_mtp_kvdram-hicache_[0-9a-f]{8}_c4", same.id
+    )
+
+
+def test_more_points_than_anybody_plans_are_refused() -> None:
+    ladder_of = ", ".join(str(conc) for conc in range(1, 1001))
+    arms = "".join(f"      - {{ tp: {tp}, conc-list: *all }}\n" for tp in range(2, 102))
+    space = f"""\
     fixed-seq-len:
     - isl: 1024
       osl: 64
       search-space:
-      - { tp: 2, conc-list: [1, 2] }
-      - { tp: 2, ep: 1, conc-list: [2, 4] }
-"""
-    with pytest.raises(InputError, match="point key_1024_64_tp2_c2 is declared twice"):
+      - {{ tp: 1, conc-list: &all [{ladder_of}] }}
+{arms}"""
+    with pytest.raises(InputError, match=f"more than {MAX_POINTS} points are declared"):
         expand(load(space, "h200"))
-
-
-def _row(row: dict[str, Any]) -> tuple[Any, ...]:
-    names = "image model model-prefix precision framework runner tp pp dcp-size pcp-size ep dp-attn"
-    common = tuple(row[name] for name in [*names.split(), "conc", "spec-decoding"])
-    lengths = (row.get("isl"), row.get("osl"), row.get("max-model-len"))
-    backend = row.get("kv-offload-backend", {})
-    offload = (row.get("kv-offloading", "none"), row.get("total-cpu-dram-gb", 0))
-    router = row.get("router") or {}
-    named = (backend.get("name"), backend.get("version"), router.get("name"), router.get("version"))
-    return (*common, *lengths, *offload, *named)
-
-
-def _point(point: Point) -> tuple[Any, ...]:
-    spread, offload = point.parallelism, point.kv_offload
-    fixed = point.scenario if isinstance(point.scenario, FixedSeqLen) else None
-    return (
-        *(point.image, point.model, point.model_prefix, point.precision, point.framework),
-        *(point.runner, spread.tp, spread.pp, spread.dcp, spread.pcp, spread.ep, spread.dp_attn),
-        *(point.conc, point.spec_decoding),
-        *(fixed.isl if fixed else None, fixed.osl if fixed else None, point.max_model_len),
-        *(offload.mode, offload.dram_gb, offload.backend, offload.version),
-        *((point.router.name, point.router.version) if point.router else (None, None)),
-    )
-
-
-def test_real_files_expand_to_the_reference_rows(shared_data: Path) -> None:
-    folder = shared_data / "inferencex"
-    masters = [str(folder / f"{name}-master.yaml") for name in ("amd", "nvidia")]
-    configs = load_configs(masters, str(folder / "runners.yaml"))
-    lines = [
-        json.loads(line)
-        for name in ("amd", "nvidia")
-        for line in (folder / f"matrix-{name}.jsonl").read_text().splitlines()
-    ]
-    rows = [row for row in lines if "prefill" not in row]
-    points = expand(configs)
-    assert [_point(point) for point in points] == [_row(row) for row in rows]
-    assert sum(isinstance(point.scenario, FixedSeqLen) for point in points) == 690
-    assert sum(isinstance(point.scenario, AgenticCoding) for point in points) == 482
-    assert (len(configs.configs), len(configs.skipped)) == (208, 94)
-    assert sorted({str(w.message).split("'")[1] for w in configs.warnings}) == [
-        "cluster:mi325x-tw",
-        "gb300-nv",
-        "h200-dgxc",
-    ]
-    assert len(configs.warnings) == 8

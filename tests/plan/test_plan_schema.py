@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferometer.errors import InputError, Problem
-from inferometer.plan import Configs, load_configs
+from inferometer.plan import Configs, expand_arms, load_configs
 
 RUNNERS = """\
 labels:
@@ -294,7 +294,7 @@ def test_faults_of_a_fixed_config(old: str, new: str, line: int, key: str, messa
             "qwen.runner",
             "agentic-coding needs a label cluster:..., got 'h200'",
         ),
-        ("tp: 8", "tp: 3", 14, ARM, "3 GPUs (tp * pp * pcp-size) do not divide a node of 8"),
+        ("tp: 8", "tp: 16", 14, ARM, "16 GPUs (tp * pp * pcp-size) are more than a node of 8 has"),
         (
             "cluster:h200-cw",
             "cluster:h100-cw",
@@ -349,6 +349,13 @@ def test_faults_of_an_agentic_config(old: str, new: str, line: int, key: str, me
         ),
         (
             '["A=1"]',
+            '["A"]',
+            18,
+            f"{SPACE}[0].prefill.additional-settings[0]",
+            "expected KEY=VALUE, got 'A'",
+        ),
+        (
+            '["A=1"]',
             "[1]",
             18,
             f"{SPACE}[0].prefill.additional-settings[0]",
@@ -382,7 +389,9 @@ def test_faults_of_a_multi_node_config(
 
 def test_a_decode_block_without_workers_is_an_aggregated_deployment() -> None:
     text = changed(MULTI, "decode: { num-worker: 1", "decode: { num-worker: 0")
-    assert load(m=changed(text, "disagg: true", "disagg: false")).skipped[0].config == "qwen"
+    (arm,) = expand_arms(load(m=changed(text, "disagg: true", "disagg: false")))
+    assert arm[0].deployment == "1xDEP4"
+    assert arm[0].gpus == 4
 
 
 def test_a_config_without_a_scenario() -> None:
@@ -436,9 +445,17 @@ def test_a_long_ladder_loads() -> None:
     assert entry.conc_list == tuple(range(1, 10_001))
 
 
-def test_a_key_given_twice_in_one_file() -> None:
-    expected = Problem("given twice, first in line 1", "m.yaml", 16, "qwen")
-    assert problems(m=FIXED + FIXED) == (expected,)
+def test_of_a_key_given_twice_in_one_file_the_last_counts() -> None:
+    configs = load(m=changed(FIXED, "qwen:", "other:") + FIXED + changed(FIXED, "fp8", "fp4"))
+    assert [(config.key, config.line, config.entry.precision) for config in configs.configs] == [
+        ("other", 1, "fp8"),
+        ("qwen", 31, "fp4"),
+    ]
+    message = "given twice, first in line 16; the last counts"
+    assert configs.warnings == (Problem(message, "m.yaml", 31, "qwen"),)
+    text = changed(FIXED, "fp8", "fp8\n  precision: fp4")
+    message = "given twice, first in line 6; the last counts"
+    assert load(m=text).warnings == (Problem(message, "m.yaml", 7, "qwen.precision"),)
 
 
 def test_a_key_given_in_two_files() -> None:
@@ -474,9 +491,3 @@ def test_an_undefined_runner_label_is_a_warning() -> None:
     configs = load(m=changed(FIXED, "runner: h200", "runner: h20"))
     message = "runner label 'h20' is not defined in runners.yaml; did you mean 'h200'?"
     assert configs.warnings == (Problem(message, "m.yaml", 5, "qwen.runner"),)
-
-
-def test_a_multi_node_config_is_skipped_by_name() -> None:
-    (skipped,) = load(m=MULTI).skipped
-    assert skipped.config == "qwen"
-    assert skipped.reason == "multi-node deployments are not expanded yet"

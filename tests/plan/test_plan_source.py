@@ -44,6 +44,20 @@ def test_a_key_given_twice_is_a_problem_and_the_rest_is_read() -> None:
     assert document.problems == (Problem("given twice, first in line 3", "a.yaml", 4, "b.c"),)
 
 
+def test_where_the_last_counts_it_stands_where_the_first_stood() -> None:
+    raw = b"a: {x: [1, 2]}\nb: 1\na: 3\na: {y: 4}\n"
+    document = read_document("a.yaml", lambda _path: raw, "mapping", "last")
+    assert document.data == yaml.safe_load(raw) == {"a": {"y": 4}, "b": 1}
+    assert list(document.data) == ["a", "b"]
+    assert document.problems == ()
+    assert document.warnings == (
+        Problem("given twice, first in line 1; the last counts", "a.yaml", 3, "a"),
+        Problem("given twice, first in line 3; the last counts", "a.yaml", 4, "a"),
+    )
+    assert (document.line(("a",)), document.line(("a", "y"))) == (4, 4)
+    assert ("a", "x") not in document.positions
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

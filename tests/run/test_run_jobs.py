@@ -230,3 +230,44 @@ def test_what_is_no_url_of_an_engine(url: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as error:
         root_url(url)
     assert "http://HOST:PORT" in str(error.value)
+
+
+MULTI = """\
+pools:
+  image: vllm/vllm-openai:v0.26.0
+  model: Qwen/Qwen3-8B
+  model-prefix: qwen3
+  precision: fp8
+  framework: dynamo-vllm
+  runner: sim-h200
+  multinode: true
+  scenarios:
+    fixed-seq-len:
+    - isl: 256
+      osl: 16
+      search-space:
+      - conc-list: [1]
+        prefill: { num-worker: 1, tp: 8, ep: 1, dp-attn: false }
+        decode: { num-worker: 0, tp: 8, ep: 1, dp-attn: false }
+"""
+
+
+def test_pools_beside_other_points_are_left_out_with_a_warning(files: Files) -> None:
+    plain = declare(files)
+    files.master.write_text(files.master.read_text() + MULTI)
+    told: list[str] = []
+    mixed = declare(files, told=told)
+    assert [job.digest for job in mixed.jobs] == [job.digest for job in plain.jobs]
+    assert told == ["pools: left out: multi-node deployments are planned, not started yet"]
+    masters, runners = [str(files.master)], str(files.runners)
+    selection = Selection(keys=("pools",))
+    with pytest.raises(InputError, match="multi-node deployments are planned, not started yet"):
+        jobs_of_configs(masters, runners, selection, NO_OVERRIDES, told.append)
+
+
+def test_a_point_declared_twice_is_refused(files: Files) -> None:
+    text = files.master.read_text()
+    arm = next(line for line in text.splitlines() if "conc-list" in line)
+    files.master.write_text(text.replace(arm, f"{arm}\n{arm}"))
+    with pytest.raises(InputError, match="is declared twice"):
+        declare(files)

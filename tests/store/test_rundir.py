@@ -17,10 +17,12 @@ from inferometer.core import (
     FixedSeqLen,
     KvOffload,
     LaunchPlan,
+    MultiNode,
     Origin,
     Parallelism,
     Phase,
     Point,
+    Pool,
     Record,
     Sample,
     Scenario,
@@ -233,6 +235,25 @@ def test_the_launch_file_comes_back_whole(tmp_path: Path, scenario: Scenario) ->
     read = folder.launch()
     assert read.point == point(scenario)
     assert read.plan == PLAN
+
+
+def test_a_point_of_pools_comes_back_whole(tmp_path: Path) -> None:
+    pool = Pool(2, Parallelism(8, 1, 1, 1, 8, dp_attn=True), "h100", (("A", "1=2"), ("B", "")))
+    pools = MultiNode(pool, replace(pool, hardware="h200"), disagg=True, p2p_transfer="nixl")
+    several = replace(point(AgenticCoding()), multi_node=pools)
+    folder = RunDir(tmp_path / "run").point("p1")
+    folder.begin(several, "d1", PLAN)
+    assert folder.launch().point == several
+
+
+def test_a_launch_file_from_before_there_were_pools_is_read(tmp_path: Path) -> None:
+    folder = RunDir(tmp_path / "run").point("p1")
+    folder.begin(point(AgenticCoding()), "d1", PLAN)
+    path = folder.path / "launch.json"
+    content = orjson.loads(path.read_bytes())
+    del content["point"]["multi_node"]
+    path.write_bytes(orjson.dumps(content))
+    assert folder.launch().point == point(AgenticCoding())
 
 
 def test_an_attempt_cut_short_is_moved_aside_and_kept(tmp_path: Path) -> None:

@@ -44,21 +44,25 @@ def declared(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Declared:
     """The jobs of `quickstart` or of master files, with their warnings told."""
+    return jobs_of_configs(*master_files(files, runners), selection, overrides, warn)
+
+
+def warn(text: str) -> None:
+    """Tell what a person should know of input that is taken all the same."""
+    click.echo(f"warning: {text}", err=True)
+
+
+def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str, ...], str]:
+    """(master files, runner file) of what was typed: `quickstart`, or files."""
     if "quickstart" in files and len(files) > 1:
         raise InputError("quickstart stands alone; name it without other files")
     if files == ("quickstart",):
         if runners is not None:
             raise InputError("--runners goes only with master files; quickstart has its own")
-        masters, runners = quickstart_paths()
-    elif runners is None:
+        return quickstart_paths()
+    if runners is None:
         raise InputError("--runners FILE is needed with master files")
-    else:
-        masters = files
-    return jobs_of_configs(masters, runners, selection, overrides, _warn)
-
-
-def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    return files, runners
 
 
 @click.command(epilog=EXAMPLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,8 +87,58 @@ class Router:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """The workers of one role, all alike. `settings` are (KEY, VALUE) in the order written.
+
+    They are data that a recipe may read, and are never handed to a shell. `hardware` is the GPU of
+    this role, where the roles differ.
+    """
+
+    workers: int
+    parallelism: Parallelism
+    hardware: str | None
+    settings: tuple[tuple[str, str], ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all workers."""
+        return self.workers * self.parallelism.gpus
+
+    @property
+    def label(self) -> str:
+        """`2xTP8`."""
+        return f"{self.workers}x{self.parallelism.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class MultiNode:
+    """A deployment of two roles. A decode pool without workers: prefill workers do both."""
+
+    prefill: Pool
+    decode: Pool
+    disagg: bool
+    p2p_transfer: str | None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of both roles."""
+        return self.prefill.gpus + self.decode.gpus
+
+    @property
+    def label(self) -> str:
+        """`P2xTP8+D1xDEP8`, or `2xTP8` where one role does both."""
+        if not self.decode.workers:
+            return self.prefill.label
+        return f"P{self.prefill.label}+D{self.decode.label}"
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """One thing to measure: a config, a scenario, a parallelism, a concurrency, a repeat."""
+    """One thing to measure: a config, a scenario, a deployment, a concurrency, a repeat.
+
+    `parallelism` is that of the one worker of a node. Where `multi_node` says what pools there are,
+    it is that of the prefill pool, and no count of GPUs: `gpus` is.
+    """
 
     config: str
     image: str
@@ -105,25 +156,60 @@ class Point:
     conc: int
     max_model_len: int | None
     repeat: int
+    multi_node: MultiNode | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole deployment, divisor of every per-GPU rate."""
+        return self.multi_node.gpus if self.multi_node else self.parallelism.gpus
+
+    @property
+    def deployment(self) -> str:
+        """Short name of what is deployed: TP8, 2xTP8, P2xTP8+D1xDEP8."""
+        return self.multi_node.label if self.multi_node else self.parallelism.label
 
     @property
     def id(self) -> str:
-        """Name of the point's directory: unique within a run, safe in a file name."""
-        parts = [self.config, self.scenario.label, self.parallelism.label.lower()]
-        if self.parallelism.dp_attn:
-            parts[-1] += f"ep{self.parallelism.ep}dpa"
-        elif self.parallelism.ep > 1:
-            parts[-1] += f"ep{self.parallelism.ep}"
+        """Name of the point's directory: unique within a run, safe in a file name.
+
+        What has no short name (settings of pools, versions) goes in as eight digits of its hash.
+        """
+        parts = [self.config, self.scenario.label]
+        if self.multi_node is None:
+            parts.append(_spread(self.parallelism))
+        else:
+            roles = (("p", self.multi_node.prefill), ("d", self.multi_node.decode))
+            parts += [f"{role}{p.workers}x{_spread(p.parallelism)}" for role, p in roles]
         if self.spec_decoding != "none":
             parts.append(self.spec_decoding)
         if self.kv_offload.mode != "none":
             parts.append(f"kv{self.kv_offload.mode}-{self.kv_offload.backend}")
         if self.router is not None:
             parts.append(self.router.name)
+        if rest := self._unnamed():
+            parts.append(hashlib.sha256(repr(rest).encode()).hexdigest()[:8])
         parts.append(f"c{self.conc}")
         if self.repeat:
             parts.append(f"r{self.repeat}")
         return "_".join(parts).replace("/", "-").replace(" ", "-")
+
+    def _unnamed(self) -> tuple[object, ...]:
+        """What tells two arms of one config apart beyond what the id spells out."""
+        router = (self.router.version,) if self.router else ()
+        backend = (self.kv_offload.version,) if self.kv_offload.version else ()
+        nodes = self.multi_node
+        if nodes is None:
+            return (*router, *backend)
+        pools = tuple((pool.hardware, pool.settings) for pool in (nodes.prefill, nodes.decode))
+        return (*router, *backend, pools, nodes.p2p_transfer)
+
+
+def _spread(parallelism: Parallelism) -> str:
+    """Parallelism in an id: every axis that is not one."""
+    name = parallelism.label.lower()
+    if parallelism.dp_attn:
+        return f"{name}ep{parallelism.ep}dpa"
+    return f"{name}ep{parallelism.ep}" if parallelism.ep > 1 else name
 
 
 def _kilo(tokens: int) -> str:

@@ -1,44 +1,60 @@
 """What is to be measured: config files into points, points into launch plans, plans into digests.
 
     load_configs -> expand -> select -> resolve (with load_recipes) -> digest
+                      expand_arms -> select_arms -> allocations -> mark_evals -> row_of
 
 Reads files only through a path -> bytes function; starts nothing, sends nothing.
 """
 
 from inferometer.plan.bundled import quickstart_paths
+from inferometer.plan.clashes import clashes, declared_twice
 from inferometer.plan.digest import digest
+from inferometer.plan.evals import Allocation, EvalMode, allocations, mark_evals
 from inferometer.plan.expressions import evaluate
-from inferometer.plan.load import Config, Configs, Skipped, load_configs
-from inferometer.plan.matrix import expand, hardware_of
+from inferometer.plan.load import Config, Configs, load_configs
+from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
 from inferometer.plan.resolve import resolve
-from inferometer.plan.select import Selection, select
+from inferometer.plan.rows import reference_rows, row_of
+from inferometer.plan.select import Bounds, Selection, lowest, select, select_arms
 from inferometer.plan.source import Document, Read, read_document, read_file
 from inferometer.plan.templates import SITE_PLACEHOLDERS
 
 __all__ = [
     "SITE_PLACEHOLDERS",
+    "Allocation",
+    "Arm",
+    "Bounds",
     "Config",
     "Configs",
     "Document",
+    "EvalMode",
     "ListFiles",
     "Read",
     "Recipes",
     "Selection",
-    "Skipped",
+    "allocations",
+    "clashes",
+    "declared_twice",
     "digest",
     "evaluate",
     "expand",
+    "expand_arms",
     "hardware_of",
     "list_files",
     "load_configs",
     "load_recipes",
+    "lowest",
+    "mark_evals",
     "quickstart_paths",
     "read_document",
     "read_file",
     "recipe_roots",
+    "reference_rows",
     "resolve",
+    "row_of",
     "scenario_of",
     "select",
+    "select_arms",
 ]

@@ -19,6 +19,9 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     """
     identity = dataclasses.asdict(point)
     del identity["config"]
+    if point.multi_node is None:
+        # A field that only other points have must not change the digest of these.
+        del identity["multi_node"]
     workload = dataclasses.asdict(plan.workload)
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.

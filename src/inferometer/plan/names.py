@@ -31,7 +31,7 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "pcp": lambda point: point.parallelism.pcp,
     "ep": lambda point: point.parallelism.ep,
     "dp_attn": lambda point: point.parallelism.dp_attn,
-    "gpus": lambda point: point.parallelism.gpus,
+    "gpus": lambda point: point.gpus,
     "spec_decoding": lambda point: point.spec_decoding,
     "kv_offload": lambda point: point.kv_offload.mode,
     "kv_backend": lambda point: point.kv_offload.backend or "",

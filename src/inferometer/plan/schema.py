@@ -116,6 +116,9 @@ class Worker(Strict):
 
     def faults(self) -> Iterator[Fault]:
         yield from _dcp_divides(self.tp, self.dcp_size)
+        for index, setting in enumerate(self.additional_settings):
+            if not setting.partition("=")[1] or setting.startswith("="):
+                yield Fault(("additional-settings", index), f"expected KEY=VALUE, got {setting!r}")
 
 
 class MultiNodeEntry(Ladder):

@@ -2,7 +2,8 @@
 
 Data comes out as dict, list, str, int, float, bool and None, as YAML's safe loader gives it. What
 that loader lets pass and a person never means (a key given twice, a date, a private tag) is a
-problem with file and line. Knows nothing of what the data stands for.
+problem with file and line; where others read the file too, a key given twice is but a warning.
+Knows nothing of what the data stands for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from inferometer.errors import InputError, Problem
 
 Read = Callable[[str], bytes]
 """Path to bytes. Raises InputError where there is no such file."""
+
+Repeated = Literal["refused", "last"]
+"""What a key given twice is: a problem, or a warning and the last counts, as in YAML loaders."""
 
 DataPath = tuple[str | int, ...]
 """Keys and indices from the top of a document down to one value."""
@@ -42,13 +46,15 @@ _KINDS: Mapping[type, str] = {dict: "mapping", list: "list"}
 @dataclass(frozen=True, slots=True)
 class Document:
     """One file's data. `positions` maps a data path to (line, column), both from 1: of the key for
-    a member of a mapping, of the value for an item of a list. `problems` are faults of form.
+    a member of a mapping, of the value for an item of a list. `problems` are faults of form,
+    `warnings` what is odd and can be read.
     """
 
     file: str
     data: Any
     positions: Mapping[DataPath, tuple[int, int]]
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
     def line(self, path: DataPath) -> int:
         """Line of a value; of what encloses it where the value itself is missing."""
@@ -75,19 +81,22 @@ def read_file(path: str) -> bytes:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
 
 
-def read_document(path: str, read: Read, top: Literal["mapping", "list"]) -> Document:
+def read_document(
+    path: str, read: Read, top: Literal["mapping", "list"], repeated: Repeated = "refused"
+) -> Document:
     """Parse one file. InputError where nothing can be made of it (not YAML, empty, other `top`);
     lesser faults are in the document's `problems`, so that the rest can be checked too.
     """
     root = _compose(path, read(path))
     if root is None:
         raise InputError(Problem(f"the file is empty; expected a {top}", path, 1))
-    builder = _Builder(path)
+    builder = _Builder(path, repeated)
     data = builder.build(root, (), 0)
     if _KINDS.get(type(data)) != top:
         found = _KINDS.get(type(data), "single value")
         raise InputError(Problem(f"expected a {top} at the top, got a {found}", path, 1))
-    return Document(path, data, builder.positions, tuple(builder.problems))
+    problems, warnings = tuple(builder.problems), tuple(builder.warnings)
+    return Document(path, data, builder.positions, problems, warnings)
 
 
 def _compose(path: str, raw: bytes) -> yaml.Node | None:
@@ -115,8 +124,10 @@ class _Builder:
     """Nodes to plain data, once, noting where each value stands."""
 
     file: str
+    repeated: Repeated
     positions: dict[DataPath, tuple[int, int]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
     nodes: int = 0
 
     def build(self, node: yaml.Node, path: DataPath, depth: int) -> Any:
@@ -149,15 +160,8 @@ class _Builder:
 
     def _mapping(self, node: yaml.MappingNode, path: DataPath, depth: int) -> dict[str, Any]:
         own: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                continue
-            key = self._key(key_node, path)
+        for key, (key_node, value_node) in self._members(node, path).items():
             here = (*path, key)
-            if key in own:
-                first = self.positions[here][0]
-                self._fault(key_node, here, f"given twice, first in line {first}")
-                continue
             self.positions[here] = _place(key_node)
             own[key] = self.build(value_node, here, depth + 1)
         merged: dict[str, Any] = {}
@@ -165,6 +169,25 @@ class _Builder:
             for key, value in self._base(base, path, depth).items():
                 merged.setdefault(key, value)
         return merged | own
+
+    def _members(
+        self, node: yaml.MappingNode, path: DataPath
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Key to (key node, value node), in the order in which the keys first stand."""
+        members: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                continue
+            key = self._key(key_node, path)
+            if key in members:
+                first = members[key][0].start_mark.line + 1
+                message = f"given twice, first in line {first}"
+                if self.repeated == "refused":
+                    self._fault(key_node, (*path, key), message)
+                    continue
+                self._warn(key_node, (*path, key), f"{message}; the last counts")
+            members[key] = key_node, value_node
+        return members
 
     def _base(self, node: yaml.Node, path: DataPath, depth: int) -> dict[str, Any]:
         if isinstance(node, yaml.MappingNode):
@@ -181,8 +204,13 @@ class _Builder:
         return str(node.value) if isinstance(node, yaml.ScalarNode) else "?"
 
     def _fault(self, node: yaml.Node, path: DataPath, message: str) -> None:
-        line = node.start_mark.line + 1
-        self.problems.append(Problem(message, self.file, line, dotted(path) or None))
+        self.problems.append(self._problem(node, path, message))
+
+    def _warn(self, node: yaml.Node, path: DataPath, message: str) -> None:
+        self.warnings.append(self._problem(node, path, message))
+
+    def _problem(self, node: yaml.Node, path: DataPath, message: str) -> Problem:
+        return Problem(message, self.file, node.start_mark.line + 1, dotted(path) or None)
 
 
 def _bases(node: yaml.MappingNode) -> Iterator[yaml.Node]:

@@ -28,6 +28,7 @@ from inferometer.plan import (
     Configs,
     Recipes,
     Selection,
+    declared_twice,
     digest,
     expand,
     load_configs,
@@ -42,6 +43,7 @@ from inferometer.run.job import Job
 from inferometer.workload import sessions_digest
 
 COMMAND_LINE = "command line"
+NOT_STARTED = "multi-node deployments are planned, not started yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,25 @@ def jobs_of_configs(
     configs = load_configs(masters, runners)
     for problem in configs.warnings:
         warn(str(problem))
-    for left in configs.skipped:
-        warn(f"{left.config}: left out: {left.reason}")
     recipes = load_recipes(read_file, recipe_roots(masters))
-    points = select(expand(configs), selection)
+    points, left_out = _startable(select(expand(configs), selection))
+    for text in left_out:
+        warn(text)
     jobs = _resolved(points, configs, recipes, overrides)
     files = [*masters, runners, *_layer_files(masters)]
     sources = {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
     return Declared(jobs, sources)
+
+
+def _startable(points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[str, ...]]:
+    """The points that can be run, and a warning for every config that is left out."""
+    kept = tuple(point for point in points if point.multi_node is None)
+    if not kept:
+        raise InputError(f"{NOT_STARTED}; `inferometer plan` shows them")
+    if twice := [message for _, message in declared_twice(kept)]:
+        raise InputError(*twice)
+    configs = dict.fromkeys(point.config for point in points if point.multi_node)
+    return kept, tuple(f"{config}: left out: {NOT_STARTED}" for config in configs)
 
 
 def jobs_of_flags(
