@@ -88,7 +88,7 @@ def test_values(source: str, expected: Value) -> None:
         ("b'x'", "not part of the expression language: b'x'"),
         ("1j", "not part of the expression language: 1j"),
         ("min(*conc)", "not part of the expression language: starred"),
-        ("open('x')", "no function 'open'; known: ceil, clamp"),
+        ("open('x')", "no function 'open'; known: acceptance_length, ceil"),
         ("mim(1, 2)", "no function 'mim'; did you mean 'min'?"),
         ("min(a=1)", "min takes no named arguments"),
         ("min()", "min does not take 0 arguments"),

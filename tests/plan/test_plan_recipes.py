@@ -244,7 +244,7 @@ def test_an_unknown_framework_says_which_there_are() -> None:
         ("- image: x\n  when: cnc > 1", 2, "[0].when", "unknown name 'cnc'; did you mean 'conc'?"),
         ("- argv:\n    --a: '{conc'", 2, "[0].argv.--a", "a single { in '{conc'"),
         ("- argv: {--a: '{conc ** 2}'}", 1, "[0].argv.--a", "not part of the expression language"),
-        ("- argv: {--a: [1]}", 1, "[0].argv.--a", "expected a single value, got a list"),
+        ("- argv: {--a: [[1]]}", 1, "[0].argv.--a", "expected a single value, a list of single"),
         ("- argv: {a: 1}", 1, "[0].argv.a", "expected a flag such as --a, got 'a'"),
         ("- argv:", 1, "[0].argv", "expected a mapping, got nothing"),
         ("- env: {A: true}", 1, "[0].env.A", "expected text, a number or null"),
