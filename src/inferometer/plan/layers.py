@@ -49,6 +49,7 @@ class _Router(Strict):
 class _Rule(Strict):
     when: Text | None = None
     let: dict[str, Scalar] = Field(default_factory=dict)
+    spell: dict[str, Text | None] = Field(default_factory=dict)
     image: Text | None = None
     command: Items[Text] | None = None
     argv: dict[str, Tree] = Field(default_factory=dict)
@@ -185,5 +186,5 @@ def _target_problems(document: Document, path: DataPath, target: Target) -> Iter
         known = _SETTINGS[section]
         hint = nearest(key, known) or f"; known: {', '.join(known)}"
         yield document.problem(path, f"unknown {section} setting {key!r}{hint}")
-    if section == "argv" and not key.startswith("-"):
+    if section in ("argv", "spell") and not key.startswith("-"):
         yield document.problem(path, f"expected a flag such as --{key}, got {key!r}")

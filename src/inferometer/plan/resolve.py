@@ -41,7 +41,7 @@ def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
         raise InputError(*(_of_point(problem, point) for problem in draft.problems))
     return LaunchPlan(
         image=as_text(draft.tree["image"]),
-        argv=tuple(_argv(draft.tree["command"], draft.section("argv"))),
+        argv=tuple(_argv(draft.tree["command"], draft.section("argv"), draft.section("spell"))),
         env=_texts(draft.section("env")),
         files=_texts(draft.section("files")),
         router=_router(draft.tree.get("router")),
@@ -132,6 +132,8 @@ class _Draft:
             node = node[part]
         if target[0] in ("client", "workload"):
             return True
+        if target[0] == "spell":
+            return False
         if isinstance(node, dict) and node and target != ("router",):
             return False
         return not (node is None or (node is False and len(target) == 2))
@@ -177,14 +179,16 @@ def _expression(setting: Setting) -> str | None:
     return " ".join(written) or None
 
 
-def _argv(command: list[Any], flags: Mapping[str, Any]) -> Iterator[str]:
+def _argv(
+    command: list[Any], flags: Mapping[str, Any], spelling: Mapping[str, str | None]
+) -> Iterator[str]:
     """The command's tokens, then each flag: alone where true, left out where false or null."""
     yield from (as_text(token) for token in command)
     for flag, value in flags.items():
         value = _pruned(value)
         if value is None or value is False or value == {}:
             continue
-        yield flag
+        yield spelling.get(flag) or flag
         if value is not True:
             yield _written(value)
 
