@@ -186,5 +186,5 @@ def _target_problems(document: Document, path: DataPath, target: Target) -> Iter
         known = _SETTINGS[section]
         hint = nearest(key, known) or f"; known: {', '.join(known)}"
         yield document.problem(path, f"unknown {section} setting {key!r}{hint}")
-    if section in ("argv", "spell") and not key.startswith("-"):
+    if section == "argv" and not key.startswith("-"):
         yield document.problem(path, f"expected a flag such as --{key}, got {key!r}")

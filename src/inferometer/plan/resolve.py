@@ -41,9 +41,9 @@ def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
         raise InputError(*(_of_point(problem, point) for problem in draft.problems))
     return LaunchPlan(
         image=as_text(draft.tree["image"]),
-        argv=tuple(_argv(draft.tree["command"], draft.section("argv"), draft.section("spell"))),
+        argv=tuple(_argv(draft.tree["command"], _spelled(draft, "argv"))),
         env=_texts(draft.section("env")),
-        files=_texts(draft.section("files")),
+        files=_texts(_spelled(draft, "files")),
         router=_router(draft.tree.get("router")),
         client=checked.client,
         workload=checked.workload,
@@ -179,16 +179,20 @@ def _expression(setting: Setting) -> str | None:
     return " ".join(written) or None
 
 
-def _argv(
-    command: list[Any], flags: Mapping[str, Any], spelling: Mapping[str, str | None]
-) -> Iterator[str]:
+def _spelled(draft: _Draft, name: str) -> dict[str, Any]:
+    """A section with its flags or files under the names that this launch has for them."""
+    spelling = draft.section("spell")
+    return {spelling.get(key) or key: value for key, value in draft.section(name).items()}
+
+
+def _argv(command: list[Any], flags: Mapping[str, Any]) -> Iterator[str]:
     """The command's tokens, then each flag: alone where true, left out where false or null."""
     yield from (as_text(token) for token in command)
     for flag, value in flags.items():
         value = _pruned(value)
         if value is None or value is False or value == {}:
             continue
-        yield spelling.get(flag) or flag
+        yield flag
         if value is not True:
             yield _written(value)
 
