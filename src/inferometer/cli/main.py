@@ -11,7 +11,7 @@ import click
 from inferometer import __version__
 from inferometer.errors import InferometerError, InputError, StoreError, nearest
 
-VERBS = ("run", "bench", "predict", "show", "report", "engine")
+VERBS = ("run", "bench", "predict", "launch", "explain", "show", "report", "engine")
 
 
 class Verbs(click.Group):

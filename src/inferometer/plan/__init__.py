@@ -12,7 +12,7 @@ from inferometer.plan.load import Config, Configs, Skipped, load_configs
 from inferometer.plan.matrix import expand, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
-from inferometer.plan.resolve import resolve
+from inferometer.plan.resolve import Explanation, explain, resolve
 from inferometer.plan.select import Selection, select
 from inferometer.plan.source import Document, Read, read_document, read_file
 from inferometer.plan.templates import SITE_PLACEHOLDERS
@@ -22,6 +22,7 @@ __all__ = [
     "Config",
     "Configs",
     "Document",
+    "Explanation",
     "ListFiles",
     "Read",
     "Recipes",
@@ -30,6 +31,7 @@ __all__ = [
     "digest",
     "evaluate",
     "expand",
+    "explain",
     "hardware_of",
     "list_files",
     "load_configs",

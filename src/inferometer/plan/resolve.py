@@ -17,19 +17,14 @@ from inferometer.plan.layers import Layer, Rule, Setting, Target, texts
 from inferometer.plan.names import point_names
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.settings import check_settings
-from inferometer.plan.templates import as_text, expressions, render
+from inferometer.plan.templates import as_text, expressions, render, with_values
 
 
 def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
     """Apply the layers that hold for the point. InputError holds every problem, each with the
     layer file and line of the rule at fault.
     """
-    draft = _Draft(dict(point_names(point)))
-    rules = [(layer, rule) for layer in recipes.layers(point) for rule in layer.rules]
-    for layer, rule in rules:
-        draft.agree(layer, rule)
-    for layer, rule in rules:
-        draft.apply(layer, rule)
+    draft = _drafted(point, recipes)
     checked = check_settings(draft.section("client"), draft.section("workload"))
     draft.problems += [draft.problem(path, message) for path, message in checked.faults]
     draft.problems += [
@@ -51,6 +46,43 @@ def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One value of a plan, as text, and the rule that set it."""
+
+    target: Target
+    value: str
+    origin: Origin
+    filled: str | None
+    """The expression with the point's values in place of its names."""
+
+
+def explain(point: Point, recipes: Recipes) -> tuple[Explanation, ...]:
+    """The names that layers agree on, then every value of the point's plan by section. InputError
+    where the point does not resolve.
+    """
+    plan = resolve(point, recipes)
+    draft = _drafted(point, recipes)
+    shown = {*plan.origins, *(f"let.{name}" for name in draft.section("let"))}
+    kept = [target for target in draft.origins if ".".join(target) in shown]
+    kept.sort(key=lambda target: _SECTIONS.index(target[0]))
+    return tuple(draft.explanation(target) for target in kept)
+
+
+_SECTIONS = ("let", "image", "command", "argv", "env", "files", "router", "client", "workload")
+
+
+def _drafted(point: Point, recipes: Recipes) -> _Draft:
+    """All rules applied: first what layers agree on, then the values that may name it."""
+    draft = _Draft(dict(point_names(point)))
+    rules = [(layer, rule) for layer in recipes.layers(point) for rule in layer.rules]
+    for layer, rule in rules:
+        draft.agree(layer, rule)
+    for layer, rule in rules:
+        draft.apply(layer, rule)
+    return draft
+
+
 @dataclass(slots=True)
 class _Draft:
     """The values set so far, a tree of mappings. A later rule replaces a value in place and keeps
@@ -67,14 +99,13 @@ class _Draft:
         settings = [setting for setting in rule.settings if setting.target[0] == "let"]
         for setting, value in self._values(layer, rule, settings):
             self.names[setting.target[1]] = value
+            self._put(layer, rule, setting, value)
 
     def apply(self, layer: Layer, rule: Rule) -> None:
         """Set what else the rule sets, if its condition holds."""
         settings = [setting for setting in rule.settings if setting.target[0] != "let"]
         for setting, value in self._values(layer, rule, settings):
-            self._put(setting.target, value)
-            written = _expression(setting)
-            self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
+            self._put(layer, rule, setting, value)
 
     def _values(
         self, layer: Layer, rule: Rule, settings: list[Setting]
@@ -93,14 +124,16 @@ class _Draft:
                 key = ".".join(setting.target)
                 self.problems += _placed(error, layer, setting.line, key)
 
-    def _put(self, target: Target, value: Any) -> None:
+    def _put(self, layer: Layer, rule: Rule, setting: Setting, value: Any) -> None:
         """A mapping takes the place of a single value above it, and a value that of a mapping."""
         node = self.tree
-        for part in target[:-1]:
+        for part in setting.target[:-1]:
             if not isinstance(node.get(part), dict):
                 node[part] = {}
             node = node[part]
-        node[target[-1]] = value
+        node[setting.target[-1]] = value
+        written = _expression(setting)
+        self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
 
     def section(self, name: str) -> dict[str, Any]:
         """The values of one section by key, null ones included."""
@@ -117,22 +150,33 @@ class _Draft:
         return Problem(message, origin.layer, origin.line, key)
 
     def kept_origins(self) -> dict[str, Origin]:
-        """Origins of what is in the plan: not of what a null, a false or another value dropped."""
+        """Origins of what is in the plan: not of what a null, a false or another value dropped, nor
+        of the names that expressions use.
+        """
         return {
             ".".join(target): origin
             for target, origin in self.origins.items()
             if self._kept(target)
         }
 
-    def _kept(self, target: Target) -> bool:
+    def explanation(self, target: Target) -> Explanation:
+        """The value at a target that is in the plan."""
+        origin = self.origins[target]
+        filled = with_values(origin.expression, self.names) if origin.expression else None
+        return Explanation(target, _written(_pruned(self._at(target))), origin, filled)
+
+    def _at(self, target: Target) -> Any:
+        """The value at a target; None where there is none."""
         node: Any = self.tree
         for part in target:
-            if not isinstance(node, dict) or part not in node:
-                return False
-            node = node[part]
+            node = node.get(part) if isinstance(node, dict) else None
+        return node
+
+    def _kept(self, target: Target) -> bool:
+        node = self._at(target)
         if target[0] in ("client", "workload"):
             return True
-        if target[0] == "spell":
+        if target[0] in ("let", "spell"):
             return False
         if isinstance(node, dict) and node and target != ("router",):
             return False

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from inferometer.errors import InputError
-from inferometer.plan.expressions import Names, Value, check, evaluate
+from inferometer.plan.expressions import Names, Value, check, evaluate, filled_in
 
 SITE_PLACEHOLDERS = frozenset(
     {"port", "host", "model_path", "models_dir", "result_dir", "workspace", "repo", "pid"}
@@ -50,6 +50,17 @@ def check_template(template: str, known: Collection[str]) -> None:
     """Refuse a template with a fault that shows without a point."""
     for source in expressions(template):
         check(source, known)
+
+
+def with_values(template: str, names: Names) -> str:
+    """The template with the values of names in place of the names: `{2 * conc}` as `{2 * 8}`."""
+
+    def part(found: re.Match[str]) -> str:
+        if found[1] is None or is_site_placeholder(found[1]):
+            return found[0]
+        return f"{{{filled_in(found[1], names)}}}"
+
+    return _PART.sub(part, template)
 
 
 def as_text(value: Value) -> str:
