@@ -67,6 +67,11 @@ def test_the_site_fills_in_its_values() -> None:
     assert fill(argv, site) == filled
 
 
+def test_a_port_beside_the_site_s_is_counted_from_it() -> None:
+    assert fill(["{port+1}", "h:{port+10000}"], {"port": "8000"}) == ["8001", "h:18000"]
+    assert fill(["{port+1}"], {"host": "h"}) == ["{port+1}"]
+
+
 def test_a_free_port_can_be_listened_on() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as listener:
         assert listener.getsockname()[1] > 1023

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.errors import InputError
-from inferometer.plan.derivations import next_pow2, sequence_cap
-from inferometer.plan.expressions import MAX_INT, Value, check, evaluate
+from inferometer.plan.derivations import MAX_LIST, next_pow2, sequence_cap
+from inferometer.plan.expressions import MAX_INT, Value, check, evaluate, filled_in
 from inferometer.plan.templates import check_template, render
 
 NAMES: dict[str, Value | None] = {
@@ -40,6 +40,16 @@ NAMES: dict[str, Value | None] = {
         ("ceil(conc * share)", 2),
         ("floor(conc * share)", 1),
         ("round(2.5)", 2),
+        ("round(1.99 / 3, 6)", 0.663333),
+        ("steps(4, 2 * tp, 4)", (4, 8, 12, 16)),
+        ("steps(4, 15, 4)", (4, 8, 12)),
+        ("steps(5, 4, 1)", ()),
+        ("pow2_steps(1, tp)", (1, 2, 4, 8)),
+        ("pow2_steps(65, 512)", (128, 256, 512)),
+        ("pow2_steps(65, 100)", ()),
+        ("steps(1, 2, 1) == pow2_steps(1, 2)", True),
+        ("numbered('tcp://h:', 5555, 2)", "tcp://h:5555,tcp://h:5556"),
+        ("acceptance_length('dsv4', 'mtp', 3)", 2.49),
         ("clamp(conc, 1, 4)", 4),
         ("clamp(conc, 8, 16)", 8),
         ("1 <= conc < 8", True),
@@ -88,7 +98,7 @@ def test_values(source: str, expected: Value) -> None:
         ("b'x'", "not part of the expression language: b'x'"),
         ("1j", "not part of the expression language: 1j"),
         ("min(*conc)", "not part of the expression language: starred"),
-        ("open('x')", "no function 'open'; known: ceil, clamp"),
+        ("open('x')", "no function 'open'; known: acceptance_length, ceil"),
         ("mim(1, 2)", "no function 'mim'; did you mean 'min'?"),
         ("min(a=1)", "min takes no named arguments"),
         ("min()", "min does not take 0 arguments"),
@@ -114,6 +124,20 @@ def test_values(source: str, expected: Value) -> None:
         ("next_pow2(1.5)", "next_pow2 takes a positive integer, got 1.5"),
         ("sequence_cap(0, 2)", "sequence_cap takes a positive integer conc, got 0"),
         ("sequence_cap(1, 0.5)", "sequence_cap takes a fan_out of 1 or more, got 0.5"),
+        ("round(1.5, 16)", "round takes 0 to 15 digits, got 16"),
+        ("steps(1, 5000, 1)", "a list has at most 4096 numbers"),
+        ("steps(-1, 9223372036854775807, 1)", "a list has at most 4096 numbers"),
+        ("steps(1, 2, 0)", "steps takes integers and a step of 1 or more, got (1, 2, 0)"),
+        ("pow2_steps(0, 8)", "pow2_steps takes integers and a first of 1 or more, got (0, 8)"),
+        ("steps(1, 2, 1) < 3", "cannot compare (1, 2) with 3"),
+        ("steps(1, 2, 1) + 1", "expected a number, got (1, 2)"),
+        ("numbered('a', 1, 65)", "numbered takes integers and a count of 1 to 64, got (1, 65)"),
+        ("numbered(1, 1, 1)", "expected a text, got 1"),
+        (
+            "acceptance_length('dsv4', 'ngram', 1)",
+            "no acceptance curve for 'ngram' drafts of 'dsv4'",
+        ),
+        ("acceptance_length('dsv4', 'mtp', 9)", "the acceptance curve of dsv4 mtp holds draft"),
         ("clamp(1, 3, 2)", "clamp needs low <= high, got 3 and 2"),
         ("1" + " + 1" * 200, "an expression has at most 500 characters, got 801"),
         ("-" * 30 + "1", "an expression nests at most 20 deep"),
@@ -126,6 +150,11 @@ def test_what_is_refused(source: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def test_an_expression_with_its_values() -> None:
+    filled = filled_in("max(conc, isl) if scenario == 'x' else -tp", NAMES)
+    assert filled == "max(6, isl) if 'fixed' == 'x' else -8"
+
+
 def test_a_wrong_name_shows_without_a_point_and_in_the_branch_not_taken() -> None:
     check("isl > 4096 and conc > 2", NAMES)
     with pytest.raises(InputError, match="unknown name 'cnc'"):
@@ -133,9 +162,9 @@ def test_a_wrong_name_shows_without_a_point_and_in_the_branch_not_taken() -> Non
 
 
 WORDS = """
-    conc tp share scenario dp_attn isl nope min max ceil next_pow2 sequence_cap clamp 0 1 2.5 64
-    1e308 9223372036854775807 'a' '' ( ) , + - * / // % ** < <= == != and or not if else . [ ]
-    lambda : = None True False in is f'{1}' { } @ ~ & | ^ := await yield
+    conc tp share scenario dp_attn isl nope min max ceil next_pow2 sequence_cap clamp round steps
+    pow2_steps numbered 0 1 2.5 64 1e308 9223372036854775807 'a' '' ( ) , + - * / // % ** < <= ==
+    != and or not if else . [ ] lambda : = None True False in is f'{1}' { } @ ~ & | ^ := await yield
 """
 ATOMS = st.sampled_from(WORDS.split())
 
@@ -154,6 +183,10 @@ def _only_input_errors(source: str) -> None:
     try:
         value = evaluate(source, NAMES)
     except InputError:
+        return
+    if isinstance(value, tuple):
+        assert len(value) <= MAX_LIST
+        assert all(type(number) is int and abs(number) <= MAX_INT for number in value)
         return
     assert isinstance(value, bool | int | float | str)
     assert isinstance(value, float | str) or abs(value) <= MAX_INT
@@ -214,6 +247,10 @@ def test_sequence_cap_by_hand() -> None:
         ("plain", "plain"),
         ("", ""),
         ("{port}", "{port}"),
+        ("{port+10000}", "{port+10000}"),
+        ("{repo}/{workspace}/{pid}", "{repo}/{workspace}/{pid}"),
+        ("{steps(1, 3, 1)}", (1, 2, 3)),
+        ("n={steps(1, 3, 1)}", "n=[1,2,3]"),
         ("http://{host}:{ port }/{conc}", "http://{host}:{port}/6"),
         ("{model_path}/chat.jinja", "{model_path}/chat.jinja"),
         ('{{"n": {conc}}}', '{"n": 6}'),

@@ -21,7 +21,15 @@ from inferometer.core import (
     WorkloadSettings,
 )
 from inferometer.errors import InputError, Problem
-from inferometer.plan import Recipes, list_files, load_recipes, read_file, recipe_roots, resolve
+from inferometer.plan import (
+    Recipes,
+    explain,
+    list_files,
+    load_recipes,
+    read_file,
+    recipe_roots,
+    resolve,
+)
 from inferometer.plan.names import POINT_NAMES, point_names
 from inferometer.plan.settings import Client, Workload
 
@@ -231,7 +239,7 @@ def test_an_unknown_framework_says_which_there_are() -> None:
         resolve(point, recipes(engines__mine="- command: [x]"))
     assert str(caught.value) == (
         "no recipe for framework 'simulatd'; did you mean 'simulated'?; "
-        "known: external, mine, simulated"
+        "known: atom, external, mine, sglang, simulated, trt, vllm"
     )
 
 
@@ -244,7 +252,10 @@ def test_an_unknown_framework_says_which_there_are() -> None:
         ("- image: x\n  when: cnc > 1", 2, "[0].when", "unknown name 'cnc'; did you mean 'conc'?"),
         ("- argv:\n    --a: '{conc'", 2, "[0].argv.--a", "a single { in '{conc'"),
         ("- argv: {--a: '{conc ** 2}'}", 1, "[0].argv.--a", "not part of the expression language"),
-        ("- argv: {--a: [1]}", 1, "[0].argv.--a", "expected a single value, got a list"),
+        ("- argv: {--a: [[1]]}", 1, "[0].argv.--a", "expected a single value, a list of single"),
+        ("- argv: {--a: {b: [{c: 1}]}}", 1, "[0].argv.--a", "expected a single value, a list"),
+        ("- argv: {--a: {b: '{cnc}'}}", 1, "[0].argv.--a.b", "unknown name 'cnc'; did you mean"),
+        ("- let: {seq: 1}", 1, "[0].let.seq", "unknown let setting 'seq'; did you mean 'seqs'?"),
         ("- argv: {a: 1}", 1, "[0].argv.a", "expected a flag such as --a, got 'a'"),
         ("- argv:", 1, "[0].argv", "expected a mapping, got nothing"),
         ("- env: {A: true}", 1, "[0].env.A", "expected text, a number or null"),
@@ -394,3 +405,103 @@ def test_layers_on_disk(tmp_path: Path) -> None:
     found = load_recipes(read_file, roots)
     point = dataclasses.replace(FIXED, framework="mine")
     assert resolve(point, found).argv == ("mine", "--x", "1")
+
+
+def test_a_mapping_is_compact_json_and_later_rules_change_it_key_by_key() -> None:
+    text = """
+- command: [x]
+  argv:
+    --config: {method: mtp, tokens: "{tp + 1}", deep: {a: 1, b: "{dp_attn}"}, gone: 1}
+- when: conc > 1
+  argv:
+    --config: {method: eagle3, gone: null, deep: {c: "x{conc}"}}
+"""
+    plan = resolve(FIXED, recipes(engines__simulated=text))
+    expected = '{"method":"eagle3","tokens":3,"deep":{"a":1,"b":false,"c":"x6"}}'
+    assert plan.argv == ("x", "--config", expected)
+    assert plan.origins["argv.--config.method"].when == "conc > 1"
+    assert plan.origins["argv.--config.tokens"].expression == "{tp + 1}"
+    assert "argv.--config.gone" not in plan.origins
+
+
+def test_a_single_value_and_a_mapping_take_each_others_place() -> None:
+    base = "- {command: [x], argv: {--a: {b: 1}, --c: 1}}\n"
+    plan = resolve(FIXED, recipes(engines__simulated=base + "- argv: {--a: 2, --c: {d: 3}}"))
+    assert plan.argv == ("x", "--a", "2", "--c", '{"d":3}')
+    assert {"argv.--a", "argv.--c.d"} <= plan.origins.keys()
+    assert not {"argv.--a.b", "argv.--c"} & plan.origins.keys()
+    gone = resolve(FIXED, recipes(engines__simulated=base + "- argv: {--a: null, --c: {d: null}}"))
+    assert gone.argv == ("x",)
+
+
+def test_lists_splice_the_lists_that_expressions_make() -> None:
+    text = """
+- command: [x]
+  argv:
+    --sizes: [1, 2, "{steps(4, 2 * conc, 4)}"]
+    --config: {sizes: ["{pow2_steps(1, 8)}", "{conc}", all]}
+"""
+    plan = resolve(FIXED, recipes(engines__simulated=text))
+    assert plan.argv == ("x", "--sizes", "[1,2,4,8,12]", "--config", '{"sizes":[1,2,4,8,6,"all"]}')
+
+
+def test_layers_agree_on_names_before_any_value_uses_them() -> None:
+    layers = {
+        "engines__simulated": "- {command: [x], argv: {--n: '{seqs * draft_tokens}'}}",
+        "models__m": "- let: {draft_tokens: 3, seqs: '{2 * conc}'}",
+        "site": "- {when: draft_tokens == 3, let: {seqs: '{seqs + 1}'}}",
+    }
+    assert resolve(FIXED, recipes(**layers)).argv == ("x", "--n", "39")
+    del layers["models__m"], layers["site"]
+    (problem,) = refusal(FIXED, **layers)
+    assert problem.message.startswith("'draft_tokens' has no value at this point")
+
+
+def test_content_of_a_file_may_be_data_or_text_and_site_placeholders_stay() -> None:
+    text = """
+- command: [x]
+  env: {AT: "127.0.0.1:{port+1}"}
+  files: {a.json: {port: "{port+12000}", n: "{conc}"}, b.txt: "n={conc} {result_dir}"}
+"""
+    plan = resolve(FIXED, recipes(engines__simulated=text))
+    assert plan.env == {"AT": "127.0.0.1:{port+1}"}
+    assert plan.files == {"a.json": '{"port":"{port+12000}","n":6}', "b.txt": "n=6 {result_dir}"}
+
+
+def test_a_flag_and_a_file_may_have_another_name_in_this_launch() -> None:
+    text = """
+- command: [x]
+  argv: {--tensor-parallel-size: 8, --config: o.yml}
+  files: {options.yaml: {a: 1}}
+  spell: {--tensor-parallel-size: --tp, options.yaml: "o{conc}.yml"}
+"""
+    plan = resolve(FIXED, recipes(engines__simulated=text))
+    assert plan.argv == ("x", "--tp", "8", "--config", "o.yml")
+    assert plan.files == {"o6.yml": '{"a":1}'}
+
+
+def test_pairs_come_after_the_engine_and_the_model_and_compat_only_where_asked() -> None:
+    texts = {
+        "engines/simulated.yaml": "- {command: [x], argv: {--a: 1}}",
+        "models/m.yaml": "- argv: {--a: 2}",
+        "pairs/simulated-m.yaml": "- argv: {--a: 3}",
+        "compat/simulated.yaml": "- argv: {--a: 4}",
+    }
+    found = recipes_of(texts)
+    assert resolve(FIXED, found).argv == ("x", "--a", "3")
+    assert resolve(FIXED, dataclasses.replace(found, compat=True)).argv == ("x", "--a", "4")
+
+
+def test_an_explanation_has_the_value_the_rule_and_the_numbers_put_in() -> None:
+    layers = {
+        "engines__simulated": "- {command: [x], argv: {--n: '{2 * conc} of {port}', --t: '{tp}'}}",
+        "site": "- {when: tp == 2, argv: {--t: {a: '{max(tp, seqs)}'}}}",
+    }
+    found = {".".join(e.target): e for e in explain(FIXED, recipes(**layers))}
+    assert found["argv.--n"].value == "12 of {port}"
+    assert found["argv.--n"].filled == "{2 * 6} of {port}"
+    assert found["argv.--t.a"].value == "6"
+    assert found["argv.--t.a"].filled == "{max(2, 6)}"
+    assert found["argv.--t.a"].origin.when == "tp == 2"
+    assert found["let.seqs"].value == "6"
+    assert "argv.--t" not in found

@@ -13,7 +13,11 @@ from inferometer import __version__
 from inferometer.errors import InferometerError, InputError, StoreError, nearest
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-VERBS = ("plan", "run", "bench", "predict", "show", "report", "engine")
+VERBS = (
+    *("plan", "launch", "explain"),
+    *("run", "bench", "predict"),
+    *("show", "report", "engine"),
+)
 
 
 class Verbs(click.Group):

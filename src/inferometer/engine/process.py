@@ -11,6 +11,7 @@ import errno
 import http.client
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -28,6 +29,7 @@ import orjson
 from inferometer.errors import EngineError, InputError, Problem
 
 POLL_S = 0.05
+_BESIDE_PORT = re.compile(r"\{port\+([0-9]{1,5})\}")
 STOP_S = 10.0
 """After SIGTERM, how long before SIGKILL."""
 TAIL_LINES = 5
@@ -56,13 +58,18 @@ def free_port() -> int:
 
 
 def fill(argv: Sequence[str], site: Mapping[str, str]) -> list[str]:
-    """Put the site's values in place of `{port}`, `{host}`, `{model_path}`."""
-    filled = []
-    for word in argv:
-        for name, value in site.items():
-            word = word.replace(f"{{{name}}}", value)
-        filled.append(word)
-    return filled
+    """Put the site's values in place of `{port}`, `{port+1}`, `{host}`, `{model_path}`, ..."""
+    return [fill_text(word, site) for word in argv]
+
+
+def fill_text(text: str, site: Mapping[str, str]) -> str:
+    """One text with the site's values; a placeholder that the site has no value for stays."""
+    for name, value in site.items():
+        text = text.replace(f"{{{name}}}", value)
+    if "port" not in site:
+        return text
+    port = int(site["port"])
+    return _BESIDE_PORT.sub(lambda beside: str(port + int(beside[1])), text)
 
 
 @dataclass(frozen=True, slots=True)

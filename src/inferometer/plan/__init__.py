@@ -15,7 +15,7 @@ from inferometer.plan.load import Config, Configs, load_configs
 from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
-from inferometer.plan.resolve import resolve
+from inferometer.plan.resolve import Explanation, explain, resolve
 from inferometer.plan.rows import reference_rows, row_of
 from inferometer.plan.select import Bounds, Selection, lowest, select, select_arms
 from inferometer.plan.source import Document, Read, read_document, read_file
@@ -30,6 +30,7 @@ __all__ = [
     "Configs",
     "Document",
     "EvalMode",
+    "Explanation",
     "ListFiles",
     "Read",
     "Recipes",
@@ -41,6 +42,7 @@ __all__ = [
     "evaluate",
     "expand",
     "expand_arms",
+    "explain",
     "hardware_of",
     "list_files",
     "load_configs",

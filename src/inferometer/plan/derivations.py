@@ -6,8 +6,24 @@ Recipes reach these by name in expressions, so a formula is changed here and now
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from inferometer.errors import InputError
+
+MAX_LIST = 4096
+"""The longest list that an expression makes."""
+
+ACCEPTANCE: Mapping[tuple[str, str], tuple[float, ...]] = {
+    ("dsv4", "mtp"): (1.79, 2.27, 2.49, 2.54, 2.55, 2.55, 2.54, 2.58),
+    ("dsv4", "dspark"): (1.84, 2.51, 3.01, 3.36, 3.61, 3.77, 3.73, 3.47),
+    ("glm5.2", "mtp"): (1.84, 2.50, 2.99, 3.33, 3.61),
+    ("kimik3", "dspark"): (1.85, 2.51, 3.00, 3.36, 3.62, 3.75, 3.84, 4.00),
+    ("minimaxm3", "eagle3"): (1.79, 2.39, 2.78),
+    ("qwen3.5", "mtp"): (1.93, 2.73, 3.39),
+}
+"""(model prefix, draft method) to the mean tokens a verification emits, by draft length from 1.
+InferenceX's golden curves: SPEED-Bench coding, 4,096 output tokens, thinking on, B300 with vLLM.
+"""
 
 
 def next_pow2(n: int) -> int:
@@ -34,3 +50,59 @@ def sequence_cap(conc: int, fan_out: float) -> int:
     if fan_out < 1:
         raise InputError(f"sequence_cap takes a fan_out of 1 or more, got {fan_out}")
     return math.ceil(conc * fan_out)
+
+
+def acceptance_length(model_prefix: str, method: str, draft_tokens: int) -> float:
+    """Mean tokens that one verification emits, the bonus token included: from `ACCEPTANCE`.
+
+    Workload model: prompts of random tokens or replayed text leave a draft model without its usual
+    success, so a throughput run pins the length to what was measured on real coding prompts. It
+    does not depend on concurrency or on the engine.
+    """
+    curve = ACCEPTANCE.get((model_prefix, method))
+    if curve is None:
+        raise InputError(f"no acceptance curve for {method!r} drafts of {model_prefix!r}")
+    if type(draft_tokens) is not int or not 1 <= draft_tokens <= len(curve):
+        raise InputError(
+            f"the acceptance curve of {model_prefix} {method} holds draft lengths 1 to "
+            f"{len(curve)}, got {draft_tokens}"
+        )
+    return curve[draft_tokens - 1]
+
+
+def steps(first: int, last: int, step: int) -> tuple[int, ...]:
+    """first, first + step, ... up to and including `last` where it is met; empty if first > last.
+
+    Workload model: a decode batch of n sequences with N drafted tokens verifies n * (1 + N) tokens,
+    so a graph for every n is a capture list in steps of 1 + N, to the sequence cap times that.
+    """
+    if any(type(number) is not int for number in (first, last, step)) or step < 1:
+        raise InputError(f"steps takes integers and a step of 1 or more, got {first, last, step}")
+    return _listed(range(first, last + 1, step))
+
+
+def pow2_steps(first: int, last: int) -> tuple[int, ...]:
+    """The powers of two from `first` to `last`, both included where they are one.
+
+    Workload model: past the sizes that are met often, a batch is padded to the next power of two.
+    """
+    if type(first) is not int or type(last) is not int or first < 1:
+        raise InputError(f"pow2_steps takes integers and a first of 1 or more, got {first, last}")
+    power = next_pow2(first)
+    return tuple(power << n for n in range(64) if power << n <= last)
+
+
+def numbered(prefix: str, first: int, count: int) -> str:
+    """`prefix` followed by each of `count` numbers from `first`, joined by commas: one address a
+    rank. At most 64 of them.
+    """
+    if type(first) is not int or type(count) is not int or not 1 <= count <= 64:
+        raise InputError(f"numbered takes integers and a count of 1 to 64, got {first, count}")
+    return ",".join(f"{prefix}{first + index}" for index in range(count))
+
+
+def _listed(numbers: range) -> tuple[int, ...]:
+    # len() of a range fails above 2**63; its ends tell as much.
+    if numbers and (numbers[-1] - numbers[0]) // numbers.step >= MAX_LIST:
+        raise InputError(f"a list has at most {MAX_LIST} numbers")
+    return tuple(numbers)

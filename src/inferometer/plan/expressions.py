@@ -1,14 +1,16 @@
 """The closed language of recipe conditions and values: no code, no I/O, bounded in every way.
 
 Numbers, texts, true and false, the names of a point, + - * / // %, comparisons, and/or/not,
-`a if c else b`, and the functions below. Nothing converts: text is not compared with a number and a
-number is not a condition, so that a typo is an error and never a silently false condition. Every
-fault, whatever the source, is an InputError without a place; the caller knows the place.
+`a if c else b`, and the functions below, some of which make lists of integers. Nothing converts:
+text is not compared with a number and a number is not a condition, so that a typo is an error and
+never a silently false condition. Every fault, whatever the source, is an InputError without a
+place; the caller knows the place.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import math
 import operator
 import warnings
@@ -17,9 +19,17 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from inferometer.errors import InputError, nearest
-from inferometer.plan.derivations import next_pow2, sequence_cap
+from inferometer.plan.derivations import (
+    MAX_LIST,
+    acceptance_length,
+    next_pow2,
+    numbered,
+    pow2_steps,
+    sequence_cap,
+    steps,
+)
 
-Value = bool | int | float | str
+Value = bool | int | float | str | tuple[int, ...]
 Names = Mapping[str, Value | None]
 """What an expression may name. None: known, and without a value at this point."""
 
@@ -39,6 +49,21 @@ def check(source: str, known: Collection[str]) -> None:
     for node in ast.walk(_parse(source)):
         if isinstance(node, ast.Name) and node.id not in known and node.id not in FUNCTIONS:
             raise InputError(f"unknown name {node.id!r}{nearest(node.id, known)}")
+
+
+def filled_in(source: str, names: Names) -> str:
+    """The expression with the values of its names in their place: `2 * conc` as `2 * 8`."""
+    return ast.unparse(_FillIn(names).visit(copy.deepcopy(_parse(source))))
+
+
+class _FillIn(ast.NodeTransformer):
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """The value in place of a name; a function's name stays."""
+        value = self._names.get(node.id)
+        return node if value is None or isinstance(value, tuple) else ast.Constant(value)
 
 
 @lru_cache(maxsize=4096)
@@ -99,6 +124,8 @@ def _bounded(value: object) -> Value:
             return value
         case float() if math.isfinite(value):
             return value
+        case tuple() if len(value) <= MAX_LIST and all(type(item) is int for item in value):
+            return value
         case int() | float():
             raise InputError("a number is too large (integers reach 2**63)")
         case _:
@@ -157,20 +184,28 @@ def _choice(node: ast.IfExp, names: Names) -> Value:
 
 def _call(node: ast.Call, names: Names) -> Value:
     assert isinstance(node.func, ast.Name)
-    function, least, most = FUNCTIONS[node.func.id]
+    function, least, most, texts = FUNCTIONS[node.func.id]
     if not least <= len(node.args) <= most:
         raise InputError(f"{node.func.id} does not take {len(node.args)} arguments")
-    numbers = [_number(argument, names) for argument in node.args]
+    words = [_text(argument, names) for argument in node.args[:texts]]
+    numbers = [_number(argument, names) for argument in node.args[texts:]]
     try:
-        return _as_value(function(*numbers))
+        return _as_value(function(*words, *numbers))
     except OverflowError as error:
         raise InputError("a number is too large") from error
 
 
 def _number(node: ast.AST, names: Names) -> int | float:
     value = _value(node, names)
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str | tuple):
         raise InputError(f"expected a number, got {value!r}")
+    return value
+
+
+def _text(node: ast.AST, names: Names) -> str:
+    value = _value(node, names)
+    if not isinstance(value, str):
+        raise InputError(f"expected a text, got {value!r}")
     return value
 
 
@@ -184,6 +219,8 @@ def _condition(node: ast.AST, names: Names) -> bool:
 def _kind(value: Value) -> str:
     if isinstance(value, bool):
         return "a condition"
+    if isinstance(value, tuple):
+        return "a list"
     return "text" if isinstance(value, str) else "a number"
 
 
@@ -198,17 +235,29 @@ def _clamp(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int]] = {
-    "min": (lambda *numbers: min(numbers), 1, 16),
-    "max": (lambda *numbers: max(numbers), 1, 16),
-    "ceil": (math.ceil, 1, 1),
-    "floor": (math.floor, 1, 1),
-    "round": (round, 1, 1),
-    "clamp": (_clamp, 3, 3),
-    "next_pow2": (next_pow2, 1, 1),
-    "sequence_cap": (sequence_cap, 2, 2),
+def _round(value: float, digits: float = 0) -> float:
+    if type(digits) is not int or not 0 <= digits <= 15:
+        raise InputError(f"round takes 0 to 15 digits, got {digits}")
+    return round(value, digits) if digits else round(value)
+
+
+FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int, int]] = {
+    "min": (lambda *numbers: min(numbers), 1, 16, 0),
+    "max": (lambda *numbers: max(numbers), 1, 16, 0),
+    "ceil": (math.ceil, 1, 1, 0),
+    "floor": (math.floor, 1, 1, 0),
+    "round": (_round, 1, 2, 0),
+    "clamp": (_clamp, 3, 3, 0),
+    "next_pow2": (next_pow2, 1, 1, 0),
+    "sequence_cap": (sequence_cap, 2, 2, 0),
+    "steps": (steps, 3, 3, 0),
+    "pow2_steps": (pow2_steps, 2, 2, 0),
+    "numbered": (numbered, 3, 3, 1),
+    "acceptance_length": (acceptance_length, 3, 3, 2),
 }
-"""Name to function and the fewest and most arguments. `round` takes a half to the even side."""
+"""Name to function, the fewest and most arguments, and how many of the first are texts; the others
+are numbers. `round` takes a half to the even side.
+"""
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,

@@ -1,7 +1,8 @@
 """One recipe layer: a YAML list of rules, each with a condition and the values that it sets.
 
 Reads and checks a layer without any point: form, known sections and settings, and every expression.
-A later rule overrides an earlier one by key; null drops a flag, a variable, a file or the router.
+A later rule overrides an earlier one by key, and inside a mapping by its keys; null drops a flag, a
+variable, a file, the router, or a key of a mapping.
 """
 
 from __future__ import annotations
@@ -16,11 +17,24 @@ from inferometer.core import ClientSettings, WorkloadSettings
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.plan.expressions import check
 from inferometer.plan.fields import Items, Strict, Text, expect, validate
-from inferometer.plan.names import POINT_NAMES
+from inferometer.plan.names import LET_NAMES, POINT_NAMES
 from inferometer.plan.source import DataPath, Document, Read, read_document
 from inferometer.plan.templates import check_template
 
-_NO_NUL = expect("text without a NUL character", lambda v: not isinstance(v, str) or "\0" not in v)
+
+def _without_nul(value: object) -> bool:
+    """No text anywhere in a value holds the one character that no process can be given."""
+    match value:
+        case str():
+            return "\0" not in value
+        case dict():
+            return all(_without_nul(part) for part in [*value, *value.values()])
+        case list():
+            return all(_without_nul(part) for part in value)
+    return True
+
+
+_NO_NUL = expect("text without a NUL character", _without_nul)
 Scalar = Annotated[
     Any,
     _NO_NUL,
@@ -35,8 +49,14 @@ EnvValue = Annotated[
     ),
 ]
 
+Tree = Annotated[
+    Any,
+    _NO_NUL,
+    expect("a single value, a list of single values or a mapping", lambda v: _is_tree(v)),
+]
+
 Target = tuple[str, ...]
-"""What a rule sets: ("image",), ("argv", "--tp"), ("client", "grace_s")."""
+"""What a rule sets: ("image",), ("argv", "--tp"), ("argv", "--speculative-config", "method")."""
 
 
 class _Router(Strict):
@@ -47,11 +67,13 @@ class _Router(Strict):
 
 class _Rule(Strict):
     when: Text | None = None
+    let: dict[str, Scalar] = Field(default_factory=dict)
+    spell: dict[str, Text | None] = Field(default_factory=dict)
     image: Text | None = None
     command: Items[Text] | None = None
-    argv: dict[str, Scalar] = Field(default_factory=dict)
+    argv: dict[str, Tree] = Field(default_factory=dict)
     env: dict[str, EnvValue] = Field(default_factory=dict)
-    files: dict[str, Text | None] = Field(default_factory=dict)
+    files: dict[str, Tree] = Field(default_factory=dict)
     router: _Router | None = None
     client: dict[str, Scalar] = Field(default_factory=dict)
     workload: dict[str, Scalar] = Field(default_factory=dict)
@@ -59,6 +81,7 @@ class _Rule(Strict):
 
 _WHOLE = ("image", "command", "router")
 _SETTINGS = {
+    "let": list(LET_NAMES),
     "client": [field.name for field in fields(ClientSettings)],
     "workload": [field.name for field in fields(WorkloadSettings)],
 }
@@ -128,8 +151,24 @@ def _targets(data: dict[str, Any]) -> Iterator[tuple[Target, Any]]:
         if section in _WHOLE:
             yield (section,), content
         elif section != "when":
-            for key, value in content.items():
-                yield (section, key), value
+            yield from _leaves((section,), content)
+
+
+def _leaves(target: Target, content: dict[str, Any]) -> Iterator[tuple[Target, Any]]:
+    for key, value in content.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves((*target, key), value)
+        else:
+            yield (*target, key), value
+
+
+def _is_tree(value: Any) -> bool:
+    """Scalars, lists of scalars, and mappings of those by text."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_tree(part) for key, part in value.items())
+    if isinstance(value, list):
+        return all(isinstance(part, bool | int | float | str) for part in value)
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _rule_problems(document: Document, index: int) -> Iterator[Problem]:
@@ -159,7 +198,9 @@ def _language_problems(
 
 
 def _target_problems(document: Document, path: DataPath, target: Target) -> Iterator[Problem]:
-    section, key = target[0], target[-1]
+    if len(target) == 1:
+        return
+    section, key = target[:2]
     if section in _SETTINGS and key not in _SETTINGS[section]:
         known = _SETTINGS[section]
         hint = nearest(key, known) or f"; known: {', '.join(known)}"

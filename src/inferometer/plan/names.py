@@ -22,6 +22,7 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "framework": lambda point: point.framework,
     "runner": lambda point: point.runner,
     "hardware": lambda point: point.hardware,
+    "vendor": lambda point: "amd" if point.hardware.startswith("mi") else "nvidia",
     "scenario": scenario_of,
     "isl": lambda point: getattr(point.scenario, "isl", None),
     "osl": lambda point: getattr(point.scenario, "osl", None),
@@ -44,10 +45,15 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "repeat": lambda point: point.repeat,
 }
 
-POINT_NAMES = frozenset(_NAMES)
+LET_NAMES = ("draft_method", "draft_tokens", "seqs", "step_tokens")
+"""What recipes agree on: a rule's `let` sets them, any layer's expressions name them."""
+
+POINT_NAMES = frozenset((*_NAMES, *LET_NAMES))
 """Every name, to check a recipe before there is a point."""
 
 
 def point_names(point: Point) -> Names:
-    """Name to value. A number that the point lacks is None; a text that it lacks is empty."""
-    return {name: of(point) for name, of in _NAMES.items()}
+    """Name to value. A number that the point lacks is None; a text that it lacks is empty. What a
+    `let` may set is None.
+    """
+    return {name: of(point) for name, of in _NAMES.items()} | dict.fromkeys(LET_NAMES)

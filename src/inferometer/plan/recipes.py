@@ -1,8 +1,9 @@
 """Recipe layers: where they lie, and which of them hold for a point.
 
-A layer of an engine, a model or a hardware kind is found by its name, beside the config files
-first, then in the package. Layers directly in a `recipes` directory are free: they hold for every
-point and come last, so they override. What the rules resolve to is `resolve`'s part.
+A layer of an engine, a model, a hardware kind, or a pair of engine and model is found by its name,
+beside the config files first, then in the package. A compat layer holds only where asked for.
+Layers directly in a `recipes` directory are free: they hold for every point and come last, so they
+override. What the rules resolve to is `resolve`'s part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from inferometer.plan.source import Read, read_file
 ListFiles = Callable[[str], Sequence[str]]
 """Directory to the files below it, as relative paths with `/`. Empty where there is none."""
 
-KINDS = ("engines", "models", "hardware")
+KINDS = ("engines", "models", "hardware", "pairs", "compat")
 _PACKAGES = Path(__file__).parents[2]
 _PACKAGED = "inferometer/plan/recipes"
 
@@ -32,6 +33,8 @@ class Recipes:
     defaults: Layer
     named: Mapping[str, Layer]
     free: tuple[Layer, ...]
+    compat: bool = False
+    """Whether the reference's own faults are reproduced."""
 
     def layers(self, point: Point) -> tuple[Layer, ...]:
         """The layers that hold for a point, weakest first. InputError for an unknown framework."""
@@ -39,8 +42,14 @@ class Recipes:
         if point.framework not in engines:
             hint = f"{nearest(point.framework, engines)}; known: {', '.join(sorted(engines))}"
             raise InputError(f"no recipe for framework {point.framework!r}{hint}")
-        wanted = zip(KINDS, (point.framework, point.model_prefix, point.hardware), strict=True)
-        names = (f"{kind}/{name}" for kind, name in wanted)
+        names = [
+            f"engines/{point.framework}",
+            f"models/{point.model_prefix}",
+            f"hardware/{point.hardware}",
+            f"pairs/{point.framework}-{point.model_prefix}",
+        ]
+        if self.compat:
+            names.append(f"compat/{point.framework}")
         found = (self.named[name] for name in names if name in self.named)
         return (self.defaults, *found, *self.free)
 
@@ -58,7 +67,9 @@ def recipe_roots(masters: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(roots))
 
 
-def load_recipes(read: Read, roots: Sequence[str], files: ListFiles = list_files) -> Recipes:
+def load_recipes(
+    read: Read, roots: Sequence[str], files: ListFiles = list_files, *, compat: bool = False
+) -> Recipes:
     """Every layer below `roots` and in the package. InputError holds all problems of all layers.
 
     A named layer of an earlier root hides one of the same name in a later root or in the package.
@@ -78,7 +89,7 @@ def load_recipes(read: Read, roots: Sequence[str], files: ListFiles = list_files
     if problems:
         raise InputError(*problems)
     packaged = _packaged()
-    return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free))
+    return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat)
 
 
 def _packaged() -> dict[str, Layer]:

@@ -5,81 +5,140 @@ Pure: no file, no process, no randomness. Flags are not checked against the engi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferometer.core import LaunchPlan, Origin, Point, RouterPlan
 from inferometer.errors import InputError, Problem
-from inferometer.plan.expressions import Names, evaluate
+from inferometer.plan.expressions import Names, Value, evaluate
 from inferometer.plan.layers import Layer, Rule, Setting, Target, texts
 from inferometer.plan.names import point_names
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.settings import check_settings
-from inferometer.plan.templates import as_text, expressions, render
+from inferometer.plan.templates import as_text, expressions, render, with_values
 
 
 def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
     """Apply the layers that hold for the point. InputError holds every problem, each with the
     layer file and line of the rule at fault.
     """
-    draft = _Draft(point_names(point))
-    for layer in recipes.layers(point):
-        for rule in layer.rules:
-            draft.apply(layer, rule)
+    draft = _drafted(point, recipes)
     checked = check_settings(draft.section("client"), draft.section("workload"))
     draft.problems += [draft.problem(path, message) for path, message in checked.faults]
     draft.problems += [
         Problem("no recipe rule sets it", key=name)
         for name in ("image", "command")
-        if draft.values.get((name,)) is None
+        if draft.tree.get(name) is None
     ]
     if draft.problems or checked.client is None or checked.workload is None:
         raise InputError(*(_of_point(problem, point) for problem in draft.problems))
     return LaunchPlan(
-        image=as_text(draft.values[("image",)]),
-        argv=tuple(_argv(draft.values[("command",)], draft.section("argv"))),
+        image=as_text(draft.tree["image"]),
+        argv=tuple(_argv(draft.tree["command"], _spelled(draft, "argv"))),
         env=_texts(draft.section("env")),
-        files=_texts(draft.section("files")),
-        router=_router(draft.values.get(("router",))),
+        files=_texts(_spelled(draft, "files")),
+        router=_router(draft.tree.get("router")),
         client=checked.client,
         workload=checked.workload,
         origins=draft.kept_origins(),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One value of a plan, as text, and the rule that set it."""
+
+    target: Target
+    value: str
+    origin: Origin
+    filled: str | None
+    """The expression with the point's values in place of its names."""
+
+
+def explain(point: Point, recipes: Recipes) -> tuple[Explanation, ...]:
+    """The names that layers agree on, then every value of the point's plan by section. InputError
+    where the point does not resolve.
+    """
+    plan = resolve(point, recipes)
+    draft = _drafted(point, recipes)
+    shown = {*plan.origins, *(f"let.{name}" for name in draft.section("let"))}
+    kept = [target for target in draft.origins if ".".join(target) in shown]
+    kept.sort(key=lambda target: _SECTIONS.index(target[0]))
+    return tuple(draft.explanation(target) for target in kept)
+
+
+_SECTIONS = ("let", "image", "command", "argv", "env", "files", "router", "client", "workload")
+
+
+def _drafted(point: Point, recipes: Recipes) -> _Draft:
+    """All rules applied: first what layers agree on, then the values that may name it."""
+    draft = _Draft(dict(point_names(point)))
+    rules = [(layer, rule) for layer in recipes.layers(point) for rule in layer.rules]
+    for layer, rule in rules:
+        draft.agree(layer, rule)
+    for layer, rule in rules:
+        draft.apply(layer, rule)
+    return draft
+
+
 @dataclass(slots=True)
 class _Draft:
-    """The values set so far. A later rule replaces a value in place and keeps its position."""
+    """The values set so far, a tree of mappings. A later rule replaces a value in place and keeps
+    its position.
+    """
 
-    names: Names
-    values: dict[Target, Any] = field(default_factory=dict)
+    names: dict[str, Value | None]
+    tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[Target, Origin] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
+    def agree(self, layer: Layer, rule: Rule) -> None:
+        """Set the names that the rule's `let` sets, if its condition holds."""
+        settings = [setting for setting in rule.settings if setting.target[0] == "let"]
+        for setting, value in self._values(layer, rule, settings):
+            self.names[setting.target[1]] = value
+            self._put(layer, rule, setting, value)
+
     def apply(self, layer: Layer, rule: Rule) -> None:
-        """Set what the rule sets, if its condition holds."""
+        """Set what else the rule sets, if its condition holds."""
+        settings = [setting for setting in rule.settings if setting.target[0] != "let"]
+        for setting, value in self._values(layer, rule, settings):
+            self._put(layer, rule, setting, value)
+
+    def _values(
+        self, layer: Layer, rule: Rule, settings: list[Setting]
+    ) -> Iterator[tuple[Setting, Any]]:
+        """Each setting with its value; none where the condition does not hold."""
         try:
-            if not _holds(rule, self.names):
+            if not settings or not _holds(rule, self.names):
                 return
         except InputError as error:
             self.problems += _placed(error, layer, rule.line, "when")
             return
-        for setting in rule.settings:
+        for setting in settings:
             try:
-                value = _rendered(setting.value, self.names)
+                yield setting, _rendered(setting.value, self.names)
             except InputError as error:
                 key = ".".join(setting.target)
                 self.problems += _placed(error, layer, setting.line, key)
-                continue
-            self.values[setting.target] = value
-            written = _expression(setting)
-            self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
+
+    def _put(self, layer: Layer, rule: Rule, setting: Setting, value: Any) -> None:
+        """A mapping takes the place of a single value above it, and a value that of a mapping."""
+        node = self.tree
+        for part in setting.target[:-1]:
+            if not isinstance(node.get(part), dict):
+                node[part] = {}
+            node = node[part]
+        node[setting.target[-1]] = value
+        written = _expression(setting)
+        self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
 
     def section(self, name: str) -> dict[str, Any]:
         """The values of one section by key, null ones included."""
-        found = (item for item in self.values.items() if len(item[0]) == 2)
-        return {target[1]: value for target, value in found if target[0] == name}
+        section: dict[str, Any] = self.tree.get(name, {})
+        return section
 
     def problem(self, path: tuple[str | int, ...], message: str) -> Problem:
         """A fault of a setting, at the rule that set it."""
@@ -91,14 +150,37 @@ class _Draft:
         return Problem(message, origin.layer, origin.line, key)
 
     def kept_origins(self) -> dict[str, Origin]:
-        """Origins of what is in the plan: not of what a null or a false dropped."""
-        dropped = {
-            target
-            for target, value in self.values.items()
-            if target[0] not in ("client", "workload") and (value is None or value is False)
+        """Origins of what is in the plan: not of what a null, a false or another value dropped, nor
+        of the names that expressions use.
+        """
+        return {
+            ".".join(target): origin
+            for target, origin in self.origins.items()
+            if self._kept(target)
         }
-        kept = ((target, origin) for target, origin in self.origins.items())
-        return {".".join(target): origin for target, origin in kept if target not in dropped}
+
+    def explanation(self, target: Target) -> Explanation:
+        """The value at a target that is in the plan."""
+        origin = self.origins[target]
+        filled = with_values(origin.expression, self.names) if origin.expression else None
+        return Explanation(target, _written(_pruned(self._at(target))), origin, filled)
+
+    def _at(self, target: Target) -> Any:
+        """The value at a target; None where there is none."""
+        node: Any = self.tree
+        for part in target:
+            node = node.get(part) if isinstance(node, dict) else None
+        return node
+
+    def _kept(self, target: Target) -> bool:
+        node = self._at(target)
+        if target[0] in ("client", "workload"):
+            return True
+        if target[0] in ("let", "spell"):
+            return False
+        if isinstance(node, dict) and node and target != ("router",):
+            return False
+        return not (node is None or (node is False and len(target) == 2))
 
 
 def _holds(rule: Rule, names: Names) -> bool:
@@ -118,9 +200,21 @@ def _rendered(value: Any, names: Names) -> Any:
         case dict():
             return {key: _rendered(part, names) for key, part in value.items()}
         case list():
-            return [_rendered(part, names) for part in value]
+            return list(_spliced(value, names))
+        case dict():
+            return {key: _rendered(part, names) for key, part in value.items()}
         case _:
             return value
+
+
+def _spliced(parts: list[Any], names: Names) -> Iterator[Any]:
+    """The parts of a list; one that is a list itself gives its parts."""
+    for part in parts:
+        value = _rendered(part, names)
+        if isinstance(value, tuple):
+            yield from value
+        else:
+            yield value
 
 
 def _expression(setting: Setting) -> str | None:
@@ -129,19 +223,40 @@ def _expression(setting: Setting) -> str | None:
     return " ".join(written) or None
 
 
+def _spelled(draft: _Draft, name: str) -> dict[str, Any]:
+    """A section with its flags or files under the names that this launch has for them."""
+    spelling = draft.section("spell")
+    return {spelling.get(key) or key: value for key, value in draft.section(name).items()}
+
+
 def _argv(command: list[Any], flags: Mapping[str, Any]) -> Iterator[str]:
     """The command's tokens, then each flag: alone where true, left out where false or null."""
     yield from (as_text(token) for token in command)
     for flag, value in flags.items():
-        if value is None or value is False:
+        value = _pruned(value)
+        if value is None or value is False or value == {}:
             continue
         yield flag
         if value is not True:
-            yield as_text(value)
+            yield _written(value)
+
+
+def _pruned(value: Any) -> Any:
+    """A mapping without its null keys, at any depth."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _pruned(part) for key, part in value.items() if part is not None}
+
+
+def _written(value: Any) -> str:
+    """Text as it is; a mapping or a list as compact JSON."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return as_text(value)
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: as_text(value) for key, value in values.items() if value is not None}
+    return {key: _written(_pruned(value)) for key, value in values.items() if value is not None}
 
 
 def _router(value: Mapping[str, Any] | None) -> RouterPlan | None:

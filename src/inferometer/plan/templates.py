@@ -1,7 +1,8 @@
 """Text with `{expression}` parts. `{{` and `}}` stand for braces; site placeholders stay.
 
 A site placeholder is known only where the engine is started (its port, where the weights lie), so
-`{port}` passes through, to be filled by replacing exactly that text.
+`{port}` passes through, to be filled by replacing exactly that text. `{port+1}` is the port after
+it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import re
 from collections.abc import Collection, Iterator
 
 from inferometer.errors import InputError
-from inferometer.plan.expressions import Names, Value, check, evaluate
+from inferometer.plan.expressions import Names, Value, check, evaluate, filled_in
 
-SITE_PLACEHOLDERS = frozenset({"port", "host", "model_path"})
+SITE_PLACEHOLDERS = frozenset(
+    {"port", "host", "model_path", "models_dir", "result_dir", "workspace", "repo", "pid"}
+)
 
+_BESIDE_PORT = re.compile(r"port\+[0-9]{1,5}")
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|([{}])")
 
 
@@ -22,9 +26,15 @@ def render(template: str, names: Names) -> Value:
     else keeps the type of its value; otherwise the result is text. InputError on any fault.
     """
     whole = _PART.fullmatch(template)
-    if whole and whole[1] is not None and whole[1].strip() not in SITE_PLACEHOLDERS:
+    if whole and whole[1] is not None and not is_site_placeholder(whole[1]):
         return evaluate(whole[1], names)
     return _PART.sub(lambda part: _rendered(part, names), template)
+
+
+def is_site_placeholder(name: str) -> bool:
+    """Whether `name`, from inside braces, is filled in where the engine is started."""
+    name = name.strip()
+    return name in SITE_PLACEHOLDERS or _BESIDE_PORT.fullmatch(name) is not None
 
 
 def expressions(template: str) -> Iterator[str]:
@@ -32,7 +42,7 @@ def expressions(template: str) -> Iterator[str]:
     for part in _PART.finditer(template):
         if part[2]:
             raise InputError(f"a single {part[2]} in {template!r}; write it twice for a brace")
-        if part[1] is not None and part[1].strip() not in SITE_PLACEHOLDERS:
+        if part[1] is not None and not is_site_placeholder(part[1]):
             yield part[1]
 
 
@@ -42,8 +52,23 @@ def check_template(template: str, known: Collection[str]) -> None:
         check(source, known)
 
 
+def with_values(template: str, names: Names) -> str:
+    """The template with the values of names in place of the names: `{2 * conc}` as `{2 * 8}`."""
+
+    def part(found: re.Match[str]) -> str:
+        if found[1] is None or is_site_placeholder(found[1]):
+            return found[0]
+        return f"{{{filled_in(found[1], names)}}}"
+
+    return _PART.sub(part, template)
+
+
 def as_text(value: Value) -> str:
-    """A value inside text: true and false in lower case, numbers in their shortest exact form."""
+    """A value inside text: true and false in lower case, numbers in their shortest exact form,
+    a list as compact JSON.
+    """
+    if isinstance(value, tuple):
+        return f"[{','.join(str(number) for number in value)}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -53,4 +78,4 @@ def _rendered(part: re.Match[str], names: Names) -> str:
     if part[1] is None:
         raise InputError(f"a single {part[0]}; write it twice for a brace")
     name = part[1].strip()
-    return f"{{{name}}}" if name in SITE_PLACEHOLDERS else as_text(evaluate(part[1], names))
+    return f"{{{name}}}" if is_site_placeholder(name) else as_text(evaluate(part[1], names))

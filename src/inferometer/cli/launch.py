@@ -1,0 +1,210 @@
+"""`inferometer launch`: the exact launch of one point, as JSON or as commands to paste."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
+from inferometer.engine.process import fill_text
+from inferometer.errors import InputError
+from inferometer.plan import (
+    SITE_PLACEHOLDERS,
+    Recipes,
+    Selection,
+    expand,
+    load_configs,
+    load_recipes,
+    read_file,
+    recipe_roots,
+    resolve,
+    select,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = """\b
+Examples:
+  inferometer launch dsv4-fp4-b300-vllm --config nvidia-master.yaml --runners runners.yaml \\
+    --conc 64 --tp 4
+  inferometer launch KEY --config master.yaml --runners runners.yaml --conc 8 \\
+    --format shell --site port=8000 --site model_path=/data/model
+"""
+
+
+def point_options(command: F) -> F:
+    """The options that name one point of config files."""
+    for option in (
+        click.option("--compat", is_flag=True, help="Reproduce the reference's own faults too."),
+        click.option("--spec-decoding", type=click.Choice(["none", "mtp", "draft_model"])),
+        click.option("--osl", type=int, help="Output tokens of a fixed-length point."),
+        click.option("--isl", type=int, help="Input tokens of a fixed-length point."),
+        click.option("--kv-offloading", type=click.Choice(["none", "dram"])),
+        click.option("--dp-attn", type=bool, help="Attention data-parallel: true or false."),
+        click.option("--ep", type=int, help="Expert parallelism."),
+        click.option("--tp", type=int, help="Tensor parallelism."),
+        click.option("--conc", type=int, required=True, help="Concurrency."),
+        click.option("--runners", type=click.Path(), required=True, help="Runners file."),
+        click.option(
+            "--config",
+            "masters",
+            multiple=True,
+            required=True,
+            help="Master file; may be repeated.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One point and the recipes that its files and the package hold."""
+
+    point: Point
+    recipes: Recipes
+
+
+def chosen(
+    key: str, masters: Sequence[str], runners: str, compat: bool, asked: Mapping[str, Any]
+) -> Chosen:
+    """The one point that the options leave. InputError lists the candidates where several are."""
+    configs = load_configs(masters, runners)
+    wanted = Selection(keys=(key,), conc=(asked["conc"],))
+    points = select(select(expand(configs), Selection(keys=(key,))), wanted)
+    left = [point for point in points if _is(point, asked)]
+    if len(left) != 1:
+        found = left or points
+        what = f"{len(left)} points are left" if left else "no point is as asked"
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+        listed = "\n  ".join(_described(point) for point in found)
+        raise InputError(f"{what}; choose with {names} one of:\n  {listed}")
+    recipes = load_recipes(read_file, recipe_roots(masters), compat=compat)
+    return Chosen(left[0], recipes)
+
+
+def _is(point: Point, asked: Mapping[str, Any]) -> bool:
+    has = _features(point)
+    return all(value is None or has[name] == value for name, value in asked.items())
+
+
+def _features(point: Point) -> dict[str, Any]:
+    """What the options select by, by option."""
+    fixed = point.scenario if isinstance(point.scenario, FixedSeqLen) else None
+    return {
+        "conc": point.conc,
+        "tp": point.parallelism.tp,
+        "ep": point.parallelism.ep,
+        "dp_attn": point.parallelism.dp_attn,
+        "kv_offloading": point.kv_offload.mode,
+        "isl": fixed.isl if fixed else None,
+        "osl": fixed.osl if fixed else None,
+        "spec_decoding": point.spec_decoding,
+    }
+
+
+def _described(point: Point) -> str:
+    features = _features(point).items()
+    return " ".join(
+        f"--{name.replace('_', '-')} {str(value).lower()}"
+        for name, value in features
+        if value is not None
+    )
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("key")
+@point_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "shell"]),
+    default="json",
+    show_default=True,
+    help="One object with site placeholders as they are, or commands with them filled in.",
+)
+@click.option("--site", multiple=True, metavar="NAME=VALUE", help="Site value for shell form.")
+def launch(
+    key: str,
+    masters: tuple[str, ...],
+    runners: str,
+    compat: bool,
+    form: str,
+    site: tuple[str, ...],
+    **asked: Any,
+) -> None:
+    """Print how the engine of one point of config KEY is launched; nothing is started."""
+    values = _site(site)
+    choice = chosen(key, masters, runners, compat, asked)
+    plan = resolve(choice.point, choice.recipes)
+    if form == "json":
+        click.echo(json.dumps(_as_data(plan), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(_shell(plan, {"model_path": choice.point.model} | values)))
+
+
+def _site(pairs: Sequence[str]) -> dict[str, str]:
+    """Site values by name. InputError for an unknown one."""
+    values = {"port": "8888", "host": "127.0.0.1", "models_dir": ".", "result_dir": "."}
+    values |= {"workspace": ".", "repo": ".", "pid": "0"}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in SITE_PLACEHOLDERS:
+            known = ", ".join(sorted(SITE_PLACEHOLDERS))
+            raise InputError(f"--site takes NAME=VALUE with one of {known}; got {pair!r}")
+        if name == "port" and not value.isdecimal():
+            raise InputError(f"--site port takes a number, got {value!r}")
+        values[name] = value
+    return values
+
+
+def _as_data(plan: LaunchPlan) -> dict[str, Any]:
+    return {
+        "image": plan.image,
+        "argv": list(plan.argv),
+        "env": dict(plan.env),
+        "files": {name: _content(text) for name, text in plan.files.items()},
+        "router": _router(plan.router),
+    }
+
+
+def _router(router: RouterPlan | None) -> dict[str, Any] | None:
+    if router is None:
+        return None
+    return {"name": router.name, "version": router.version, "argv": list(router.argv)}
+
+
+def _content(text: str) -> Any:
+    """JSON by its content, other text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _shell(plan: LaunchPlan, site: Mapping[str, str]) -> Iterator[str]:
+    """Lines to paste: files into the working directory, the engine, then the router."""
+    yield f"# image: {plan.image}"
+    for name, text in plan.files.items():
+        yield f"cat > {shlex.quote(name)} <<'END'"
+        yield fill_text(text, site)
+        yield "END"
+    exports = (f"{name}={shlex.quote(fill_text(text, site))}" for name, text in plan.env.items())
+    yield " \\\n  ".join((*exports, _command(plan.argv, site)))
+    if plan.router is not None and plan.router.argv:
+        yield f"# router: {plan.router.name} {plan.router.version}, once the engine serves"
+        yield _command(plan.router.argv, site)
+
+
+def _command(argv: Sequence[str], site: Mapping[str, str]) -> str:
+    """Quoted words, a flag and its value a line."""
+    text = ""
+    for word in argv:
+        quoted = shlex.quote(fill_text(word, site))
+        text += f" \\\n  {quoted}" if word.startswith("--") else f" {quoted}"
+    return text.removeprefix(" ")

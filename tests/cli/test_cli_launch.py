@@ -1,0 +1,153 @@
+"""`launch` and `explain`: one point of config files, as JSON, as commands, and with its reasons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+MASTER = """
+m-fp8-h200-mine:
+  image: mine/engine:1
+  model: org/m
+  model-prefix: m
+  precision: fp8
+  framework: mine
+  runner: h200
+  multinode: false
+  scenarios:
+    fixed-seq-len:
+    - isl: 1024
+      osl: 64
+      search-space:
+      - { tp: 1, conc-list: [4, 8] }
+      - { tp: 2, conc-list: [8] }
+      - { tp: 2, ep: 2, dp-attn: true, conc-list: [8] }
+"""
+RECIPE = """
+- command: [serve, "{model_path}"]
+  argv:
+    --port: "{port+1}"
+    --seqs: "{2 * seqs}"
+    --config: { tp: "{tp}", name: "it's" }
+  env: { WHERE: "{result_dir}/x y" }
+  files: { a.json: { port: "{port}" }, b.txt: plain }
+- when: dp_attn
+  argv:
+    --seqs: null
+  router: { name: r, version: "1", argv: [route, --port, "{port}"] }
+"""
+KEY = "m-fp8-h200-mine"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "master.yaml").write_text(MASTER)
+    (tmp_path / "runners.yaml").write_text("labels:\n  h200: [one]\nhardware: {}\n")
+    (tmp_path / "recipes" / "engines").mkdir(parents=True)
+    (tmp_path / "recipes" / "compat").mkdir()
+    (tmp_path / "recipes" / "engines" / "mine.yaml").write_text(RECIPE)
+    (tmp_path / "recipes" / "compat" / "mine.yaml").write_text("- argv: {--seqs: 99}")
+    return ("--config", f"{tmp_path}/master.yaml", "--runners", f"{tmp_path}/runners.yaml")
+
+
+def test_json_has_the_whole_launch_with_placeholders_as_they_are(files: tuple[str, ...]) -> None:
+    said = call("launch", KEY, *files, "--conc", "8", "--tp", "1")
+    assert (said.code, said.err) == (0, "")
+    assert json.loads(said.out) == {
+        "image": "mine/engine:1",
+        "argv": [
+            *("serve", "{model_path}", "--port", "{port+1}", "--seqs", "16"),
+            *("--config", '{"tp":1,"name":"it\'s"}'),
+        ],
+        "env": {"WHERE": "{result_dir}/x y"},
+        "files": {"a.json": {"port": "{port}"}, "b.txt": "plain"},
+        "router": None,
+    }
+
+
+def test_shell_form_is_to_paste_with_the_site_s_values(files: tuple[str, ...]) -> None:
+    site = ("--site", "port=9000", "--site", "model_path=/data/m")
+    at = ("--conc", "8", "--dp-attn", "true")
+    said = call("launch", KEY, *files, *at, "--format", "shell", *site)
+    assert (said.code, said.err) == (0, "")
+    assert (
+        said.out
+        == """# image: mine/engine:1
+cat > a.json <<'END'
+{"port":"9000"}
+END
+cat > b.txt <<'END'
+plain
+END
+WHERE='./x y' \\
+  serve /data/m \\
+  --port 9001 \\
+  --config '{"tp":2,"name":"it'"'"'s"}'
+# router: r 1, once the engine serves
+route \\
+  --port 9000
+"""
+    )
+
+
+def test_compat_reproduces_the_reference(files: tuple[str, ...]) -> None:
+    said = call("launch", KEY, *files, "--conc", "4", "--compat")
+    argv = json.loads(said.out)["argv"]
+    assert argv[argv.index("--seqs") + 1] == "99"
+
+
+def test_several_points_are_an_error_that_lists_them(files: tuple[str, ...]) -> None:
+    said = call("launch", KEY, *files, "--conc", "8")
+    assert (said.code, said.out) == (2, "")
+    assert "3 points are left; choose with --conc, --tp, --ep" in said.err
+    assert said.err.count("--conc 8 --tp 2") == 2
+    assert "--ep 2 --dp-attn true" in said.err
+    none = call("launch", KEY, *files, "--conc", "8", "--tp", "4")
+    assert none.code == 2
+    assert "no point is as asked" in none.err
+    assert "--conc 8 --tp 1" in none.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("launch", "m-fp8-h200-mime", "--conc", "4"), f"did you mean '{KEY}'?"),
+        (("launch", KEY, "--conc", "5"), "no point has concurrency 5; there are: 4, 8"),
+        (("launch", KEY, "--conc", "4", "--site", "prt=1"), "--site takes NAME=VALUE with one of"),
+        (("launch", KEY, "--conc", "4", "--site", "port=x"), "--site port takes a number, got 'x'"),
+        (("explain", KEY, "--conc", "4", "--", "--seq"), "did you mean '--seqs'?"),
+    ],
+)
+def test_mistakes(files: tuple[str, ...], words: tuple[str, ...], message: str) -> None:
+    said = call(*words[:2], *files, *words[2:])
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+
+
+def test_explain_says_where_a_value_is_from(files: tuple[str, ...]) -> None:
+    said = call("explain", KEY, *files, "--conc", "4", "--", "--seqs")
+    assert (said.code, said.err) == (0, "")
+    folder = Path(files[1]).parent
+    told = said.out.splitlines()
+    assert told[0] == "let.seqs = 4"
+    assert told[1].startswith("    inferometer/plan/recipes/defaults.yaml:")
+    assert told[2:5] == ['    when scenario == "fixed"', "    {conc}", "    {4}"]
+    assert told[5:] == [
+        "argv.--seqs = 8",
+        f"    {folder}/recipes/engines/mine.yaml:5",
+        "    {2 * seqs}",
+        "    {2 * 4}",
+    ]
+
+
+def test_explain_without_a_name_tells_everything(files: tuple[str, ...]) -> None:
+    said = call("explain", KEY, *files, "--conc", "8", "--ep", "2")
+    keys = [line.split(" = ")[0] for line in said.out.splitlines() if not line.startswith(" ")]
+    assert {"image", "command", "argv.--config.tp", "files.a.json.port"} <= set(keys)
+    assert {"router", "client.grace_s", "workload.isl", "env.WHERE"} <= set(keys)
+    assert "argv.--seqs" not in keys
+    sections = [key.split(".")[0] for key in keys]
+    assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)

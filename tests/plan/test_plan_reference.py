@@ -1,0 +1,159 @@
+"""Recipes against the launches of the reference: every point of a covered key, value by value.
+
+The reference's plans were taken by running its scripts with the servers replaced by a recorder.
+Flags are compared by name, whatever their order; JSON by content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer.core import FixedSeqLen, LaunchPlan, Point
+from inferometer.plan import Recipes, expand, load_configs, load_recipes, read_file, resolve
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "inferencex"
+
+NOT_COVERED: frozenset[str] = frozenset()
+"""Keys whose recipe is still to be written. Must shrink to none."""
+
+Row = Mapping[str, Any]
+
+
+@lru_cache(maxsize=1)
+def rows() -> Mapping[str, list[Row]]:
+    """The reference's plans by config key."""
+    found: dict[str, list[Row]] = {}
+    path = DATA / "launches.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        row = json.loads(line)
+        found.setdefault(row["config_key"], []).append(row)
+    return found
+
+
+@lru_cache(maxsize=1)
+def points() -> Mapping[tuple[Any, ...], Point]:
+    masters = [str(DATA / f"{vendor}-master.yaml") for vendor in ("amd", "nvidia")]
+    configs = load_configs(masters, str(DATA / "runners.yaml"), read_file)
+    return {identity_of_point(p): p for p in expand(configs) if p.multi_node is None}
+
+
+@lru_cache(maxsize=1)
+def packaged() -> Recipes:
+    return load_recipes(read_file, (), compat=True)
+
+
+def identity_of_point(point: Point) -> tuple[Any, ...]:
+    fixed = point.scenario if isinstance(point.scenario, FixedSeqLen) else None
+    spread = point.parallelism
+    lengths = (fixed.isl, fixed.osl) if fixed else (None, None)
+    offload = (point.kv_offload.mode, point.kv_offload.backend)
+    parallel = (spread.tp, spread.pp, spread.dcp, spread.pcp, spread.ep, spread.dp_attn)
+    return (point.config, *lengths, *parallel, point.spec_decoding, *offload, point.conc)
+
+
+def identity_of_row(row: Row) -> tuple[Any, ...]:
+    at = row["point"]
+    lengths = (at.get("isl"), at.get("osl"))
+    offload = (at.get("kv-offloading", "none"), at.get("kv-offload-backend"))
+    sizes = (at["tp"], at.get("pp", 1), at.get("dcp-size", 1), at.get("pcp-size", 1))
+    parallel = (*sizes, at["ep"], at["dp-attn"])
+    return (row["config_key"], *lengths, *parallel, at["spec-decoding"], *offload, at["conc"])
+
+
+def flags(argv: list[str]) -> dict[str, Any]:
+    """Flag to value; the words before the first flag under an empty one."""
+    found: dict[str, list[str]] = {"": []}
+    flag = ""
+    for word in argv:
+        if word.startswith("-") and not word[1:2].isdigit():
+            flag, equals, value = word.partition("=")
+            found[flag] = [value] if equals else []
+        else:
+            found[flag].append(word)
+    return {flag: [content(word) for word in words] for flag, words in found.items()}
+
+
+def content(text: Any) -> Any:
+    """JSON by its content, other text as it is."""
+    if isinstance(text, str) and text[:1] in "{[":
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def reference(row: Row) -> dict[str, Any]:
+    def filled(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("{model}", row["model"]))
+
+    router = row["router"]
+    return {
+        "image": row["image"],
+        "argv": flags(filled(row["server"]["argv"])),
+        "env": filled(row["server"]["env"]),
+        "files": {name: content(text) for name, text in filled(row["files"]).items()},
+        "router": router and flags(filled(router["argv"])),
+    }
+
+
+def ours(plan: LaunchPlan) -> dict[str, Any]:
+    started = plan.router if plan.router and plan.router.argv else None
+    return {
+        "image": plan.image,
+        "argv": flags(list(plan.argv)),
+        "env": dict(plan.env),
+        "files": {name: content(text) for name, text in plan.files.items()},
+        "router": started and flags(list(started.argv)),
+    }
+
+
+def differences(expected: dict[str, Any], got: dict[str, Any]) -> Iterator[str]:
+    for section, values in expected.items():
+        if not isinstance(values, dict) or not isinstance(got[section], dict):
+            if values != got[section]:
+                yield f"{section}: expected {values!r}, got {got[section]!r}"
+            continue
+        for name in values | got[section]:
+            want, have = values.get(name, "(absent)"), got[section].get(name, "(absent)")
+            if want != have:
+                yield f"{section} {name}: expected {want!r}, got {have!r}"
+
+
+def faults(key: str) -> list[str]:
+    """What differs, a line a value, with the point."""
+    found = []
+    for row in rows()[key]:
+        point = points()[identity_of_row(row)]
+        plan = resolve(point, packaged())
+        found += [f"{point.id}: {line}" for line in differences(reference(row), ours(plan))]
+    return found
+
+
+absent = pytest.mark.skipif(not rows(), reason="the reference's launches are absent")
+
+
+@absent
+@pytest.mark.parametrize("key", sorted(rows().keys() - NOT_COVERED))
+def test_every_plan_of_the_key_equals_the_reference(key: str) -> None:
+    assert faults(key) == []
+
+
+@absent
+def test_a_key_that_became_right_leaves_the_list() -> None:
+    assert [key for key in NOT_COVERED if not faults(key)] == []
+
+
+@absent
+@pytest.mark.parametrize("compat", [False, True])
+def test_every_single_node_point_of_the_reference_s_files_resolves(compat: bool) -> None:
+    recipes = load_recipes(read_file, (), compat=compat)
+    plans = [resolve(point, recipes) for point in points().values()]
+    assert len(plans) > 1100
+    assert all(plan.argv for plan in plans)
