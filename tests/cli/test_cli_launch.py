@@ -151,3 +151,26 @@ def test_explain_without_a_name_tells_everything(files: tuple[str, ...]) -> None
     assert "argv.--seqs" not in keys
     sections = [key.split(".")[0] for key in keys]
     assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)
+
+
+def test_compat_prints_what_the_reference_executes(shared_data: Path) -> None:
+    folder = shared_data / "inferencex"
+    with (folder / "launches.jsonl").open() as lines:
+        row = json.loads(next(lines))
+    at = row["point"]
+    words = ("--conc", at["conc"], "--tp", at["tp"], "--kv-offloading", at["kv-offloading"])
+    where = ("--config", folder / f"{row['config']}-master.yaml")
+    said = call(
+        "launch",
+        row["config_key"],
+        *where,
+        "--runners",
+        folder / "runners.yaml",
+        *words,
+        "--compat",
+    )
+    launch = json.loads(said.out)
+    assert launch["image"] == row["image"]
+    assert sorted(launch["argv"]) == sorted(row["server"]["argv"])
+    assert launch["env"] == row["server"]["env"]
+    assert "{model}" in launch["argv"]

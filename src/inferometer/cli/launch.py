@@ -143,7 +143,10 @@ def launch(
     choice = chosen(key, masters, runners, compat, asked)
     plan = resolve(choice.point, choice.recipes)
     if form == "json":
-        click.echo(json.dumps(_as_data(plan), indent=2, ensure_ascii=False))
+        data = _as_data(plan)
+        if compat:
+            data = _with_model_placeholder(data, choice.point.model)
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join(_shell(plan, {"model_path": choice.point.model} | values)))
 
@@ -174,9 +177,25 @@ def _as_data(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def _router(router: RouterPlan | None) -> dict[str, Any] | None:
-    if router is None:
+    """The router that is started; None where the config names one that this point does without."""
+    if router is None or not router.argv:
         return None
-    return {"name": router.name, "version": router.version, "argv": list(router.argv)}
+    started = {"name": router.name, "version": router.version}
+    return {**started, "argv": list(router.argv), "env": {}}
+
+
+def _with_model_placeholder(value: Any, model: str) -> Any:
+    """`{model}` for the model, as the reference prints it: a site may serve it from a local path,
+    and then calls it by that.
+    """
+    match value:
+        case str():
+            return value.replace(model, "{model}")
+        case dict():
+            return {name: _with_model_placeholder(part, model) for name, part in value.items()}
+        case list():
+            return [_with_model_placeholder(part, model) for part in value]
+    return value
 
 
 def _content(text: str) -> Any:
