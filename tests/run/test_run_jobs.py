@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from inferometer.run.jobs import (
     jobs_of_flags,
     scenario_of,
 )
+from inferometer.run.loadprocess import check_open_files
 from inferometer.workload import sessions_digest
 
 
@@ -271,3 +273,10 @@ def test_a_point_declared_twice_is_refused(files: Files) -> None:
     files.master.write_text(text.replace(arm, f"{arm}\n{arm}"))
     with pytest.raises(InputError, match="is declared twice"):
         declare(files)
+
+
+def test_more_lanes_than_open_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1_000))
+    check_open_files(468)  # 2 · 468 + 64 = 1,000
+    with pytest.raises(InputError, match="may need 1002 open files, and the limit is 1000"):
+        check_open_files(469)

@@ -102,7 +102,7 @@ class Due(NamedTuple):
 
 
 class Lanes:
-    """Runs the lanes. `on_record` takes every finished request; `failure` says why it gave up."""
+    """Runs the lanes: `on_record` takes each finished request, `stop_reason` says why they stop."""
 
     def __init__(
         self,

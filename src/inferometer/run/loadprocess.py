@@ -12,6 +12,7 @@ import contextlib
 import gc
 import multiprocessing
 import multiprocessing.connection
+import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from inferometer.clock import RealClock
 from inferometer.core import ClientReport, Record, Request
-from inferometer.errors import InferometerError, StoreError
+from inferometer.errors import InferometerError, InputError, StoreError
 from inferometer.load.drive import Drive, Progress
 from inferometer.load.endpoints import chat_body, completions_body
 from inferometer.load.lanes import LanesConfig
@@ -31,6 +32,9 @@ from inferometer.store import Journal, PointDir, record_row, sample_row
 from inferometer.workload.prompts import PromptText
 
 TICK_S = 0.2
+FILES_A_LANE = 2
+"""Sub-agents run beside their parents: about twice as many requests as lanes are open at times."""
+OTHER_FILES = 64
 CLOSE_S = 5.0
 """How long the process may take to close its files once it is told to end."""
 GONE = "the process that runs the sweep is gone"
@@ -113,10 +117,10 @@ class LoadProcess:
 
 @contextlib.contextmanager
 def _signals_ignored() -> Iterator[None]:
-    """What is started inside ignores both signals from its first instruction on: they reach the
+    """What is started inside ignores these signals from its first instruction on: they reach the
     whole process group, and it is the parent that decides what they mean.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [(number, signal.signal(number, signal.SIG_IGN)) for number in numbers]
     try:
         yield
@@ -125,8 +129,21 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def check_open_files(lanes: int) -> None:
+    """Raises InputError where this user may not open as many connections as the lanes may need."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = FILES_A_LANE * lanes + OTHER_FILES
+    if most != resource.RLIM_INFINITY and needed > most:
+        raise InputError(
+            f"a concurrency of {lanes} may need {needed} open files, and the limit is {most}; "
+            "raise it (ulimit -Hn), or ask for fewer lanes"
+        )
+
+
 def _serve(pipe: multiprocessing.connection.Connection) -> None:
     """Serve orders until the parent closes the pipe, or is gone."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()

@@ -22,7 +22,7 @@ from inferometer.core import LaunchPlan, Result
 from inferometer.errors import EngineError, Interrupted, StoreError
 from inferometer.observe import machine
 from inferometer.run.job import Job, Sweep
-from inferometer.run.loadprocess import LoadProcess
+from inferometer.run.loadprocess import LoadProcess, check_open_files
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
 from inferometer.run.virtual import predict_point
@@ -48,6 +48,8 @@ def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
     """
     for settings in {job.plan.workload for job in sweep.jobs}:
         open_workload(settings, lanes=1)
+    if sweep.clock == "real":
+        check_open_files(max(job.point.conc for job in sweep.jobs))
     with run.lock(), _stop_flag() as stop:
         _open(sweep, run)
         todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
