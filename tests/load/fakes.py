@@ -93,7 +93,7 @@ class FakeWorkload:
         return self._start
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
-        return Prompt(turn.block_ids, 64, 0, 0)
+        return Prompt(turn.block_ids, 64, 0, turn.index)
 
     def notes(self) -> Mapping[str, float]:
         return {}
@@ -171,6 +171,7 @@ def drive(
     status: Callable[[Request], Status] = lambda _: Status.OK,
     max_model_len: int | None = None,
     driven: list[Drive] | None = None,
+    prepared: Callable[[Prompt, int], None] = lambda *_: None,
 ) -> Outcome:
     """Run a whole load in virtual time."""
     loop = VirtualLoop()
@@ -180,7 +181,11 @@ def drive(
 
     async def main() -> ClientReport:
         config = LanesConfig(lanes, "t", max_model_len, CLIENT, settings)
-        made = Drive(config, workload, transport, clock, records.append)
+
+        def prepare(prompt: Prompt) -> None:
+            prepared(prompt, clock.now_ns())
+
+        made = Drive(config, workload, transport, clock, records.append, prepare)
         if driven is not None:
             driven.append(made)
         return await made.run()

@@ -10,7 +10,7 @@ import pytest
 from fakes import MS, WORKLOAD, FakeStart, FakeWorkload, chain, drive
 
 from inferometer.clock import NS
-from inferometer.core import Phase, Request, Session, Status, Turn
+from inferometer.core import Phase, Prompt, Request, Session, Status, Turn
 from inferometer.load.drive import Drive
 
 
@@ -193,3 +193,18 @@ def test_a_fault_of_the_client_ends_the_load_and_is_raised() -> None:
     settings = replace(WORKLOAD, duration_s=None, requests=10)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         drive(FakeWorkload(chain("s", 1, 0.0)), settings, 1, seconds)
+
+
+def test_prompts_are_made_ready_before_they_are_due() -> None:
+    ready: list[tuple[int, int]] = []
+    session = chain("s", 2, 3.0)
+
+    def prepared(prompt: Prompt, at_ns: int) -> None:
+        ready.append((prompt.tail_id, at_ns))
+
+    run = drive(FakeWorkload(session), WORKLOAD, 1, lambda _: 1.0, prepared=prepared)
+    first, second = run.records[:2]
+    # The second turn waits 3 s for its gap, the next session for the whole of this one.
+    assert (1, first.exchange.end_ns) in ready
+    assert second.exchange.sent_ns == first.exchange.end_ns + 3 * NS
+    assert (0, 0) in ready

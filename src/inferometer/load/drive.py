@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferometer.clock import NS, Clock, RealClock
-from inferometer.core import ClientReport, Record, Sample, Status, Window
+from inferometer.core import ClientReport, Prompt, Record, Sample, Status, Window
 from inferometer.load.lanes import Lanes, LanesConfig, Workload
 from inferometer.load.selfwatch import SelfWatch
 from inferometer.load.transport import Transport
@@ -45,6 +45,7 @@ class Drive:
         transport: Transport,
         clock: Clock,
         on_record: Callable[[Record], None],
+        prepare: Callable[[Prompt], None] | None = None,
     ) -> None:
         self._config = config
         self._workload = workload
@@ -55,7 +56,7 @@ class Drive:
         self._since_ns = clock.now_ns()
         self._ttft_s: float | None = None
         self._stamp_source = "virtual"
-        self._lanes = Lanes(config, workload, transport, clock, self._take)
+        self._lanes = Lanes(config, workload, transport, clock, self._take, prepare)
         window_s = config.workload.duration_s or 60.0
         self._watch = SelfWatch(
             clock,

@@ -102,7 +102,10 @@ class Due(NamedTuple):
 
 
 class Lanes:
-    """Runs the lanes: `on_record` takes each finished request, `stop_reason` says why they stop."""
+    """Runs the lanes: `on_record` takes each finished request, `stop_reason` says why they stop.
+
+    `prepare` is given prompts some time before they are sent, to do what can be done by then.
+    """
 
     def __init__(
         self,
@@ -111,6 +114,7 @@ class Lanes:
         transport: Transport,
         clock: Clock,
         on_record: Callable[[Record], None],
+        prepare: Callable[[Prompt], None] | None = None,
     ) -> None:
         self.config = config
         self.timers: Timers[Lane, Due] = Timers()
@@ -130,6 +134,7 @@ class Lanes:
         self._transport = transport
         self._clock = clock
         self._on_record = on_record
+        self._prepare = prepare
         self._sending = True
         self._cold_lanes = config.lanes
         self._idle_since_ns = 0
@@ -194,6 +199,7 @@ class Lanes:
                 self._send(lane, item)
             else:
                 self.timers.add(lane, item.due_ns, Due(lane, item))
+                self._after_sends(self._make_ready, Due(lane, item))
 
     def _send(self, lane: Lane, item: Ready) -> None:
         play, turn = lane.play, item.turn
@@ -226,7 +232,19 @@ class Lanes:
     def _look_ahead(self, lane: Lane) -> None:
         """Have the lane's next session ready: making one takes time, and a lane must not wait."""
         if lane.upcoming is None and self._sending:
-            lane.upcoming = Play(self._workload.session(lane.index, lane.number + 1))
+            session = self._workload.session(lane.index, lane.number + 1)
+            lane.upcoming = Play(session)
+            if self._prepare is not None:
+                first = session.turns[0]
+                self._prepare(self._workload.prompt(session, first, lane.index, lane.number + 1))
+
+    def _make_ready(self, due: Due) -> None:
+        """Have the prompt of a waiting turn rendered before it is due."""
+        play = due.lane.play
+        if self._prepare is not None and play is not None and self._sending:
+            turn = due.ready.turn
+            where = (due.lane.index, due.lane.number)
+            self._prepare(self._workload.prompt(play.session, turn, *where))
 
     def _overflows(self, turn: Turn) -> bool:
         limit = self.config.max_model_len

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Record, Request
+from inferometer.core import ClientReport, Prompt, Record, Request
 from inferometer.errors import InferometerError, InputError, StoreError
 from inferometer.load.drive import Drive, Progress
 from inferometer.load.endpoints import chat_body, completions_body
@@ -168,9 +168,15 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
     prompts = lru_cache(PromptText)
     body = chat_body if plan.client.endpoint == "chat" else completions_body
 
+    def text_of(prompt: Prompt) -> str:
+        return prompts(prompt.block_size).text(prompt)
+
+    def prepare(prompt: Prompt) -> None:
+        # Rendered blocks are kept: when the turn is due, its text is only put together.
+        text_of(prompt)
+
     def encode(request: Request) -> bytes:
-        text = prompts(request.prompt.block_size).text(request.prompt)
-        return body(order.model, text, request, plan.client)
+        return body(order.model, text_of(request.prompt), request, plan.client)
 
     transport = SocketTransport(order.base_url, encode, plan.client, {}, clock)
     config = LanesConfig(
@@ -188,7 +194,7 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
             except OSError as error:
                 drive.stop(f"records cannot be written: {error.strerror}")
 
-        drive = Drive(config, workload, transport, clock, keep)
+        drive = Drive(config, workload, transport, clock, keep, prepare)
         ticker = asyncio.create_task(_talk(drive, pipe, records))
         # A full collection of a large workload takes tens of milliseconds: not while measuring.
         gc.collect()
