@@ -22,6 +22,7 @@ from inferometer.plan import (
     recipe_roots,
     resolve,
 )
+from inferometer.plan.derivations import acceptance_length
 
 FLASH = "dsv41flash-fp4-mi355x-vllm-agentic-dspark"
 FLASH_B300 = "dsv41flash-fp4-b300-vllm-agentic-dspark"
@@ -156,3 +157,8 @@ def test_host_blocks_and_graphs_of_glm(dp_attn: bool, ratio: str) -> None:
         assert value(plan, "--cuda-graph-max-bs-decode") == str(min(2 * conc, 64))
         assert "--cuda-graph-max-bs" not in plan.argv
         assert plan.env["SGLANG_SIMULATE_ACC_LEN"] == "3.61"
+
+
+def test_a_draft_length_without_a_measurement_is_an_error() -> None:
+    with pytest.raises(InputError, match="lacks draft length 3; known: 5"):
+        acceptance_length("dsv41flash", "dspark", 3)
