@@ -505,3 +505,18 @@ def test_an_explanation_has_the_value_the_rule_and_the_numbers_put_in() -> None:
     assert found["argv.--t.a"].origin.when == "tp == 2"
     assert found["let.seqs"].value == "6"
     assert "argv.--t" not in found
+
+
+def test_a_rule_refuses_the_points_that_it_holds_for() -> None:
+    rule = '- when: tp > 1\n  refuse: "one GPU, not {tp}"\n'
+    (problem,) = refusal(FIXED, site=rule)
+    assert problem.message == f"one GPU, not 2 (point {FIXED.id})"
+    assert (problem.file, problem.line) == ("conf/recipes/site.yaml", 2)
+    alone = dataclasses.replace(FIXED, parallelism=Parallelism(1, 1, 1, 1, 1, False))
+    assert "refuse" not in resolve(alone, recipes(site=rule)).origins
+
+
+def test_a_refusal_has_a_text() -> None:
+    with pytest.raises(InputError) as caught:
+        recipes(site="- refuse: true\n")
+    assert "refuse" in str(caught.value)

@@ -6,7 +6,7 @@
 Reads files only through a path -> bytes function; starts nothing, sends nothing.
 """
 
-from inferometer.plan.bundled import quickstart_paths
+from inferometer.plan.bundled import newer_paths, quickstart_paths
 from inferometer.plan.clashes import clashes, declared_twice
 from inferometer.plan.digest import digest
 from inferometer.plan.evals import Allocation, EvalMode, allocations, mark_evals
@@ -49,6 +49,7 @@ __all__ = [
     "load_recipes",
     "lowest",
     "mark_evals",
+    "newer_paths",
     "quickstart_paths",
     "read_document",
     "read_file",

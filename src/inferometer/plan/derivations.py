@@ -13,16 +13,18 @@ from inferometer.errors import InputError
 MAX_LIST = 4096
 """The longest list that an expression makes."""
 
-ACCEPTANCE: Mapping[tuple[str, str], tuple[float, ...]] = {
+ACCEPTANCE: Mapping[tuple[str, str], tuple[float | None, ...]] = {
     ("dsv4", "mtp"): (1.79, 2.27, 2.49, 2.54, 2.55, 2.55, 2.54, 2.58),
     ("dsv4", "dspark"): (1.84, 2.51, 3.01, 3.36, 3.61, 3.77, 3.73, 3.47),
+    ("dsv41flash", "dspark"): (None, None, None, None, 3.51),
     ("glm5.2", "mtp"): (1.84, 2.50, 2.99, 3.33, 3.61),
     ("kimik3", "dspark"): (1.85, 2.51, 3.00, 3.36, 3.62, 3.75, 3.84, 4.00),
     ("minimaxm3", "eagle3"): (1.79, 2.39, 2.78),
     ("qwen3.5", "mtp"): (1.93, 2.73, 3.39),
 }
-"""(model prefix, draft method) to the mean tokens a verification emits, by draft length from 1.
-InferenceX's golden curves: SPEED-Bench coding, 4,096 output tokens, thinking on, B300 with vLLM.
+"""(model prefix, draft method) to the mean tokens a verification emits, by draft length from 1;
+None where no measurement is at hand. InferenceX's golden curves: SPEED-Bench coding, 4,096 output
+tokens, thinking on, B300 with vLLM.
 """
 
 
@@ -67,7 +69,14 @@ def acceptance_length(model_prefix: str, method: str, draft_tokens: int) -> floa
             f"the acceptance curve of {model_prefix} {method} holds draft lengths 1 to "
             f"{len(curve)}, got {draft_tokens}"
         )
-    return curve[draft_tokens - 1]
+    length = curve[draft_tokens - 1]
+    if length is None:
+        known = ", ".join(str(n) for n, at in enumerate(curve, 1) if at is not None)
+        raise InputError(
+            f"the acceptance curve of {model_prefix} {method} lacks draft length {draft_tokens}; "
+            f"known: {known}"
+        )
+    return length
 
 
 def steps(first: int, last: int, step: int) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 Reads and checks a layer without any point: form, known sections and settings, and every expression.
 A later rule overrides an earlier one by key, and inside a mapping by its keys; null drops a flag, a
-variable, a file, the router, or a key of a mapping.
+variable, a file, the router, or a key of a mapping. A rule that refuses sets nothing: a point that
+it holds for has no launch.
 """
 
 from __future__ import annotations
@@ -77,9 +78,10 @@ class _Rule(Strict):
     router: _Router | None = None
     client: dict[str, Scalar] = Field(default_factory=dict)
     workload: dict[str, Scalar] = Field(default_factory=dict)
+    refuse: Text | None = None
 
 
-_WHOLE = ("image", "command", "router")
+_WHOLE = ("image", "command", "router", "refuse")
 _SETTINGS = {
     "let": list(LET_NAMES),
     "client": [field.name for field in fields(ClientSettings)],

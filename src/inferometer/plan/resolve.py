@@ -105,7 +105,11 @@ class _Draft:
         """Set what else the rule sets, if its condition holds."""
         settings = [setting for setting in rule.settings if setting.target[0] != "let"]
         for setting, value in self._values(layer, rule, settings):
-            self._put(layer, rule, setting, value)
+            if setting.target == ("refuse",):
+                text = as_text(value)
+                self.problems.append(Problem(text, layer.file, setting.line, "refuse"))
+            else:
+                self._put(layer, rule, setting, value)
 
     def _values(
         self, layer: Layer, rule: Rule, settings: list[Setting]
