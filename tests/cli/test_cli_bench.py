@@ -2,82 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 
 import pytest
 from command_line import call
 
 from inferometer.core import Phase, Record
 from inferometer.store import RunDir
+from referee import Truth, build_referee, running_referee
 
 pytestmark = pytest.mark.sockets
 
-SOURCE = Path(__file__).resolve().parents[3] / "shared" / "tools" / "truthserver.c"
 PLAN = "ttft=30+itl=5+n=20"
 EARLY_NS = 1_000_000
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What the referee wrote of one stream; times on CLOCK_MONOTONIC."""
-
-    request_ns: int
-    chunk_ns: tuple[int, ...]
-
-
-@dataclass
-class Referee:
-    """A running truthserver. Its log is complete once it has ended."""
-
-    url: str
-    log: Path
-    process: subprocess.Popen[str]
-
-    def end(self) -> dict[str, Truth]:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=10)
-        truths = {}
-        for line in self.log.read_text().splitlines()[1:]:
-            _, request_id, _, _, request_ns, chunks, _ = line.split(",")
-            stamps = tuple(int(stamp) for stamp in chunks.split(";") if stamp)
-            truths[request_id] = Truth(int(request_ns), stamps)
-        return truths
-
-
 @pytest.fixture(scope="module")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not SOURCE.is_file():
-        pytest.skip("no truthserver source beside this checkout (shared/tools)")
-    if which("cc") is None:
-        pytest.skip("no C compiler to build the truthserver with")
-    path = tmp_path_factory.mktemp("truthserver") / "truthserver"
-    subprocess.run(["cc", "-O2", "-o", str(path), str(SOURCE)], check=True, timeout=60)
-    return path
-
-
-@contextmanager
-def running(binary: Path, log: Path) -> Iterator[Referee]:
-    for _ in range(5):  # another process may take the free port first
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        argv = [str(binary), "--port", str(port), "--log", str(log)]
-        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        if process.stderr.readline().startswith("truthserver: http"):
-            break
-        process.communicate()
-    else:
-        pytest.fail("the truthserver found no free port")
-    with process:
-        yield Referee(f"http://127.0.0.1:{port}", log, process)
-        process.terminate()
+    return build_referee(tmp_path_factory.mktemp("truthserver"))
 
 
 def check(record: Record, truth: Truth) -> None:
@@ -97,9 +39,9 @@ def check(record: Record, truth: Truth) -> None:
 def test_a_bench_records_what_the_server_sent(binary: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["--concurrency", "4", "--requests", "24", "--warmup", "1"]
-    with running(binary, tmp_path / "truth.csv") as referee:
+    with running_referee(binary, tmp_path / "truth.csv") as referee:
         said = call("bench", referee.url, "--model", PLAN, *words, "--out", out)
-        truths = referee.end()
+        truths = referee.stop()
     # On a busy machine the client itself may be late, which is not the matter here.
     assert said.code in (0, 5)
     head = said.err.splitlines()
@@ -131,7 +73,7 @@ def test_a_bench_records_what_the_server_sent(binary: Path, tmp_path: Path) -> N
 
 def test_a_server_that_fails_makes_the_point_invalid(binary: Path, tmp_path: Path) -> None:
     words = ["--concurrency", "2", "--requests", "24", "--warmup", "0"]
-    with running(binary, tmp_path / "truth.csv") as referee:
+    with running_referee(binary, tmp_path / "truth.csv") as referee:
         said = call("bench", referee.url, "--model", "status=503", *words, "--out", tmp_path / "r")
     assert said.code == 5
     assert said.err.splitlines()[-1] == "error: 1 of 1 points invalid: bench_1024_128_tp1_c2"
@@ -145,7 +87,7 @@ def test_a_server_that_fails_makes_the_point_invalid(binary: Path, tmp_path: Pat
 
 
 def test_the_first_model_is_asked_for_and_the_seed_is_kept(binary: Path, tmp_path: Path) -> None:
-    with running(binary, tmp_path / "truth.csv") as referee:
+    with running_referee(binary, tmp_path / "truth.csv") as referee:
         words = ["--concurrency", "1", "--requests", "3", "--warmup", "0", "--seed", "5"]
         said = call("bench", f"{referee.url}/v1/", *words, "--osl", "4", "--out", tmp_path / "r")
     assert said.code in (0, 5)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from loopback import free_port
 
 from inferometer.clock import NS, RealClock
 from inferometer.load.connection import MAX_IDLE_S, Connection, ConnectionPool
 from inferometer.load.http import Server
 from inferometer.load.stamps import ArrivalStamps, WallOffset
+from referee import free_port
 
 pytestmark = pytest.mark.sockets
 

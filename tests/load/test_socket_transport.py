@@ -20,7 +20,6 @@ from loopback import (
     Reader,
     Script,
     Writer,
-    free_port,
     make_request,
     make_transport,
     run_one,
@@ -31,6 +30,7 @@ from inferometer.core import Exchange, Status
 from inferometer.errors import InputError
 from inferometer.load import flight
 from inferometer.load.socket_transport import SocketTransport
+from referee import free_port
 
 pytestmark = pytest.mark.sockets
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import Referee, Truth, build_referee, make_request, make_transport, running_referee
+from loopback import make_request, make_transport
 
 from inferometer.core import Exchange, Status
 from inferometer.load.stamps import stamping_socket
+from referee import Referee, Truth, build_referee, running_referee
 
 pytestmark = pytest.mark.sockets
 

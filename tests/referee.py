@@ -1,0 +1,84 @@
+"""The referee of every timing claim: a server that logs what it sent and when (truthserver.c)."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tools" / "truthserver.c"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the referee wrote of one stream; times on CLOCK_MONOTONIC."""
+
+    request_ns: int
+    chunk_ns: tuple[int, ...]
+
+
+@dataclass
+class Referee:
+    """A running truthserver. Its log is complete once it has stopped."""
+
+    port: int
+    log: Path
+    process: subprocess.Popen[str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> dict[str, Truth]:
+        """End the server and read its log, by request id."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=10)
+        truths = {}
+        for line in self.log.read_text().splitlines()[1:]:
+            _, request_id, _, _, request_ns, chunks, _ = line.split(",")
+            stamps = tuple(int(stamp) for stamp in chunks.split(";") if stamp)
+            truths[request_id] = Truth(int(request_ns), stamps)
+        return truths
+
+
+def build_referee(folder: Path) -> Path:
+    """Compile the truthserver; the test is skipped where that cannot be."""
+    if not SOURCE.is_file():
+        pytest.skip("no truthserver source beside this checkout (shared/tools)")
+    if which("cc") is None:
+        pytest.skip("no C compiler to build the truthserver with")
+    binary = folder / "truthserver"
+    subprocess.run(["cc", "-O2", "-o", str(binary), str(SOURCE)], check=True, timeout=60)
+    return binary
+
+
+@contextmanager
+def running_referee(binary: Path, log: Path) -> Iterator[Referee]:
+    """Start it on a free port, and end it."""
+    for _ in range(5):  # another process may take the free port first
+        port = free_port()
+        argv = [str(binary), "--port", str(port), "--log", str(log)]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        if process.stderr.readline().startswith("truthserver: http"):
+            break
+        process.communicate()
+    else:
+        pytest.fail("the truthserver found no free port")
+    with process:
+        yield Referee(port, log, process)
+        process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
