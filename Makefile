@@ -7,7 +7,8 @@ BIN    := $(VENV)/bin
 .PHONY: quickstart test lint docs clean
 
 quickstart: $(VENV)/core  ## the main job: a simulated sweep and its page
-	$(BIN)/inferometer run quickstart --out runs/quickstart
+	# Code 5: the sweep is complete and a point is invalid. On a busy machine that is an answer.
+	$(BIN)/inferometer run quickstart --out runs/quickstart || test $$? -eq 5
 
 test: $(VENV)/dev  ## every check: style, types, tests
 	$(BIN)/ruff check
