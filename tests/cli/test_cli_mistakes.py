@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,6 +13,7 @@ import pytest
 from command_line import SMALL, Said, call
 
 from inferometer.cli.main import cli, main
+from webserver import Quiet, serving
 
 MASTER = """\
 qwen:
@@ -232,29 +231,17 @@ def test_nobody_at_the_url_is_one_line_and_code_3(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-class Models(BaseHTTPRequestHandler):
+class Models(Quiet):
     """Lists one model, and is nothing more."""
 
-    def do_GET(self) -> None:
-        body = b'{"data": [{"id": "some-model"}]}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return None
+    def answer(self) -> tuple[int, bytes]:
+        return 200, b'{"data": [{"id": "some-model"}]}'
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Models)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Models) as at:
+        yield at
 
 
 @pytest.mark.sockets

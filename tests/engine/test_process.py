@@ -144,6 +144,7 @@ def test_the_whole_group_ends_even_what_will_not_hear(
     deaf = f"trap '' TERM; echo pid $$; {worker} & {worker} & while :; do sleep 1; done"
     with engine(deaf, log):
         until(lambda: len(pids(log)) == 3 if log.exists() else False, "all three start")
+        assert all(map(alive, pids(log)))
     until(lambda: not any(map(alive, pids(log))), "all three end")
 
 

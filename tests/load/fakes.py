@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from examples import AGENTIC
 from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
 from inferometer.core import (
     Arrivals,
@@ -28,24 +29,7 @@ from inferometer.load.lanes import LanesConfig
 MS = 1_000_000
 
 CLIENT = ClientSettings("chat", 1, 1, 1, 1, True, True, 0.0, None, 0.10, 5.0)
-WORKLOAD = WorkloadSettings(
-    kind="agentic",
-    duration_s=60.0,
-    requests=None,
-    seed=1,
-    isl=None,
-    osl=None,
-    length_ratio=1.0,
-    sessions="x",
-    sessions_digest=None,
-    replay_rules="agentx-1",
-    warmup_requests_per_lane=0,
-    warmup_grace_s=600.0,
-    start_min_share=0.25,
-    start_max_share=0.75,
-    tree_idle_cap_s=300.0,
-    system_idle_cap_s=10.0,
-)
+WORKLOAD = replace(AGENTIC, warmup_requests_per_lane=0, warmup_grace_s=600.0)
 
 
 def chain(name: str, turns: int, gap_s: float, output: int = 4, first_gap_ns: int = 0) -> Session:

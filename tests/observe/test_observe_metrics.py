@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from inferometer.engine.simulated.options import parse_options
 from inferometer.engine.simulated.telemetry import Telemetry
 from inferometer.observe import engine_metrics
 from inferometer.observe.engine_metrics import GAUGES, Scrape, Watcher, parse, scrape, totals
+from webserver import Quiet, serving
 
 PAGE = """\
 # HELP vllm:num_requests_running Running.
@@ -116,29 +116,17 @@ ANSWERS = {
 }
 
 
-class Pages(BaseHTTPRequestHandler):
+class Pages(Quiet):
     """Answers by path."""
 
-    def do_GET(self) -> None:
-        status, body = ANSWERS.get(self.path, (404, b"not found"))
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return None
+    def answer(self) -> tuple[int, bytes]:
+        return ANSWERS.get(self.path, (404, b"not found"))
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Pages) as at:
+        yield at
 
 
 @pytest.mark.sockets

@@ -11,40 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inferometer
+from examples import POINT
 from inferometer.core import (
     AgenticCoding,
     ClientSettings,
-    FixedSeqLen,
-    KvOffload,
     LaunchPlan,
     MultiNode,
     Origin,
-    Parallelism,
-    Point,
     Pool,
     RouterPlan,
     WorkloadSettings,
 )
 from inferometer.plan import digest
 
-POINT = Point(
-    config="key",
-    image="i:1",
-    model="org/m",
-    model_prefix="m",
-    precision="fp8",
-    framework="vllm",
-    runner="h200",
-    hardware="h200",
-    scenario=FixedSeqLen(1024, 64),
-    parallelism=Parallelism(2, 1, 1, 1, 1, False),
-    spec_decoding="none",
-    kv_offload=KvOffload("none", None, None, 0),
-    router=None,
-    conc=6,
-    max_model_len=1344,
-    repeat=0,
-)
 CLIENT = ClientSettings(
     endpoint="chat",
     connect_timeout_s=10.0,

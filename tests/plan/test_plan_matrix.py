@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import POINT
 from inferometer.core import (
     AgenticCoding,
-    FixedSeqLen,
     KvOffload,
     MultiNode,
     Parallelism,
-    Point,
     Pool,
     Router,
 )
@@ -99,24 +98,7 @@ def test_a_fixed_config_is_expanded_in_order_with_all_defaults() -> None:
       - { tp: 4, pp: 2, dcp-size: 2, pcp-size: 2, ep: 4, dp-attn: true, conc-list: [8] }
 """
     points = expand(load(space, "h200"))
-    first = Point(
-        config="key",
-        image="i:1",
-        model="org/m",
-        model_prefix="m",
-        precision="fp8",
-        framework="vllm",
-        runner="h200",
-        hardware="h200",
-        scenario=FixedSeqLen(1024, 64),
-        parallelism=Parallelism(2, 1, 1, 1, 1, False),
-        spec_decoding="none",
-        kv_offload=KvOffload("none", None, None, 0),
-        router=None,
-        conc=1,
-        max_model_len=1344,
-        repeat=0,
-    )
+    first = replace(POINT, conc=1)
     assert points[0] == first
     assert [point.conc for point in points] == [1, 2, 8]
     assert points[2].parallelism == Parallelism(4, 2, 2, 2, 4, True)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from examples import POINT
 from inferometer.core import (
     AgenticCoding,
     ClientSettings,
-    FixedSeqLen,
-    KvOffload,
     LaunchPlan,
     Origin,
     Parallelism,
@@ -33,24 +32,7 @@ from inferometer.plan import (
 from inferometer.plan.names import POINT_NAMES, point_names
 from inferometer.plan.settings import Client, Workload
 
-FIXED = Point(
-    config="key",
-    image="i:1",
-    model="org/m",
-    model_prefix="m",
-    precision="fp8",
-    framework="simulated",
-    runner="sim-h200",
-    hardware="h200",
-    scenario=FixedSeqLen(1024, 64),
-    parallelism=Parallelism(2, 1, 1, 1, 1, False),
-    spec_decoding="none",
-    kv_offload=KvOffload("none", None, None, 0),
-    router=None,
-    conc=6,
-    max_model_len=1344,
-    repeat=0,
-)
+FIXED = dataclasses.replace(POINT, framework="simulated", runner="sim-h200")
 AGENTIC = dataclasses.replace(FIXED, scenario=AgenticCoding(), max_model_len=None)
 DEFAULTS = "inferometer/plan/recipes/defaults.yaml"
 SESSIONS = "- workload: {sessions: synthetic:x}"

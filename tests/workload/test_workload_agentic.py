@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer.core import Session, Turn, WorkloadSettings
+from examples import AGENTIC
+from inferometer.core import Session, Turn
 from inferometer.errors import InputError
 from inferometer.workload import (
     AgenticWorkload,
@@ -18,25 +19,6 @@ from inferometer.workload import (
     StartPlan,
     plan_start,
     prefix_hit,
-)
-
-SETTINGS = WorkloadSettings(
-    kind="agentic",
-    duration_s=60.0,
-    requests=None,
-    seed=42,
-    isl=None,
-    osl=None,
-    length_ratio=1.0,
-    sessions="synthetic:quickstart",
-    sessions_digest=None,
-    replay_rules="agentx-1",
-    warmup_requests_per_lane=3,
-    warmup_grace_s=60.0,
-    start_min_share=0.25,
-    start_max_share=0.75,
-    tree_idle_cap_s=300.0,
-    system_idle_cap_s=10.0,
 )
 
 
@@ -54,7 +36,7 @@ def chain(name: str, length: int) -> Session:
 
 def workload(count: int, lanes: int, seed: int = 42) -> AgenticWorkload:
     sessions = [chain(str(n), 4) for n in range(count)]
-    return AgenticWorkload(sessions, replace(SETTINGS, seed=seed), lanes, {"read": 1.0})
+    return AgenticWorkload(sessions, replace(AGENTIC, seed=seed), lanes, {"read": 1.0})
 
 
 def test_lanes_of_a_play_differ_while_sessions_last() -> None:
@@ -99,12 +81,12 @@ def test_notes_tell_what_the_data_holds() -> None:
 
 def test_a_workload_without_sessions_is_refused() -> None:
     with pytest.raises(InputError, match="at least one session"):
-        AgenticWorkload((), SETTINGS, 1, {})
+        AgenticWorkload((), AGENTIC, 1, {})
 
 
 @given(st.integers(1, 60), st.integers(0, 500), st.integers(0, 30))
 def test_start_of_a_chain(length: int, lane: int, warmups: int) -> None:
-    settings = replace(SETTINGS, warmup_requests_per_lane=warmups)
+    settings = replace(AGENTIC, warmup_requests_per_lane=warmups)
     session = chain("s", length)
     plan = plan_start(session, lane, settings)
     assert min(length // 4, length - 1) <= plan.start <= min(math.floor(0.75 * length), length - 1)
@@ -117,7 +99,7 @@ def test_start_of_a_chain(length: int, lane: int, warmups: int) -> None:
 
 def test_starts_cover_the_declared_part() -> None:
     session = chain("s", 40)
-    starts = [plan_start(session, lane, SETTINGS).start for lane in range(2000)]
+    starts = [plan_start(session, lane, AGENTIC).start for lane in range(2000)]
     assert (min(starts), max(starts)) == (10, 30)
     counts = np.bincount(starts)[10:31]
     # 2000 draws from 21 values: 95 each, with a standard deviation below 10.
@@ -136,14 +118,14 @@ def test_subagents_launched_before_the_start_are_done() -> None:
         turn(6, after=(5,)),
     )
     session = Session("s", 64, turns)
-    middle = replace(SETTINGS, start_min_share=0.34, start_max_share=0.34)
+    middle = replace(AGENTIC, start_min_share=0.34, start_max_share=0.34)
     assert plan_start(session, 0, replace(middle, warmup_requests_per_lane=1)) == StartPlan(
         start=3, skipped=frozenset({1, 2, 4}), warmup=(0, 3)
     )
     assert plan_start(session, 0, replace(middle, warmup_requests_per_lane=10)) == StartPlan(
         start=3, skipped=frozenset({1, 2, 4}), warmup=(0, 3, 5)
     )
-    whole = replace(SETTINGS, start_min_share=0.0, start_max_share=0.0, warmup_requests_per_lane=0)
+    whole = replace(AGENTIC, start_min_share=0.0, start_max_share=0.0, warmup_requests_per_lane=0)
     assert plan_start(session, 0, whole) == StartPlan(0, frozenset(), ())
 
 
@@ -151,7 +133,7 @@ def test_what_a_seed_draws_is_fixed() -> None:
     """A library whose streams change would change every point; this tells."""
     session, fixed = chain("s", 40), FixedLengths(8192, 1024, 0.8, 42)
     turns = [fixed.session(lane, 3).turns[0] for lane in range(3)]
-    assert [plan_start(session, lane, SETTINGS).start for lane in range(6)] == [
+    assert [plan_start(session, lane, AGENTIC).start for lane in range(6)] == [
         14,
         10,
         17,
@@ -168,7 +150,7 @@ def test_what_a_seed_draws_is_fixed() -> None:
 
 def test_the_lane_starts_in_its_own_first_session() -> None:
     deal = workload(10, 5)
-    assert deal.start(3) == plan_start(deal.session(3, 0), 3, SETTINGS)
+    assert deal.start(3) == plan_start(deal.session(3, 0), 3, AGENTIC)
 
 
 def test_prefix_hit_by_hand() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples import AGENTIC
 from inferometer.core import Session, Turn, WorkloadSettings
 from inferometer.errors import InputError
 from inferometer.workload import (
@@ -23,24 +24,6 @@ from inferometer.workload import (
     synthesize,
 )
 
-SETTINGS = WorkloadSettings(
-    kind="agentic",
-    duration_s=60.0,
-    requests=None,
-    seed=42,
-    isl=None,
-    osl=None,
-    length_ratio=1.0,
-    sessions="synthetic:quickstart",
-    sessions_digest=None,
-    replay_rules="agentx-1",
-    warmup_requests_per_lane=3,
-    warmup_grace_s=60.0,
-    start_min_share=0.25,
-    start_max_share=0.75,
-    tree_idle_cap_s=300.0,
-    system_idle_cap_s=10.0,
-)
 QUICKSTART = named("quickstart")
 
 
@@ -165,7 +148,7 @@ def test_an_unknown_profile_names_the_nearest() -> None:
 
 
 def test_open_synthetic() -> None:
-    workload = open_workload(SETTINGS, 40)
+    workload = open_workload(AGENTIC, 40)
     assert workload.wrapped_lanes == 40 - QUICKSTART.sessions
     assert workload.session(0, 0).id.startswith("quickstart-")
     assert workload.start(0).start > 0
@@ -174,13 +157,13 @@ def test_open_synthetic() -> None:
 
 def test_sessions_that_changed_since_the_plan_are_refused() -> None:
     digest = sessions_digest("synthetic:quickstart")
-    assert open_workload(replace(SETTINGS, sessions_digest=digest), 1).wrapped_lanes == 0
+    assert open_workload(replace(AGENTIC, sessions_digest=digest), 1).wrapped_lanes == 0
     with pytest.raises(InputError, match="have changed since the plan was made"):
-        open_workload(replace(SETTINGS, sessions_digest="0" * 64), 1)
+        open_workload(replace(AGENTIC, sessions_digest="0" * 64), 1)
 
 
 def test_open_fixed() -> None:
-    workload = open_workload(replace(SETTINGS, kind="fixed", isl=100, osl=10), 4)
+    workload = open_workload(replace(AGENTIC, kind="fixed", isl=100, osl=10), 4)
     assert isinstance(workload, FixedLengths)
     assert (workload.session(0, 0).turns[0].input_tokens, workload.wrapped_lanes) == (100, 0)
     assert workload.notes() == {}
@@ -190,7 +173,7 @@ def test_open_recorded(tmp_path: Path) -> None:
     row = {"t": 0, "type": "n", "in": 70, "out": 0, "hash_ids": [0], "new": 1}
     trace = {"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [row]}
     (tmp_path / "x.json").write_text(json.dumps(trace))
-    notes = open_workload(replace(SETTINGS, sessions=str(tmp_path)), 1).notes()
+    notes = open_workload(replace(AGENTIC, sessions=str(tmp_path)), 1).notes()
     assert (notes["turns"], notes["zero_output"], notes["api_time_unknown"]) == (1.0, 1.0, 1.0)
     assert notes["unknown_fields"] == 1.0
 
@@ -202,7 +185,7 @@ def test_points_share_what_was_read_until_it_changes(tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(json.dumps(trace))
 
     write(70)
-    settings = replace(SETTINGS, sessions=str(tmp_path))
+    settings = replace(AGENTIC, sessions=str(tmp_path))
     first = open_workload(settings, 1).session(0, 0)
     assert open_workload(settings, 4).session(0, 0) is first
     (turn,) = first.turns
@@ -215,19 +198,19 @@ def test_points_share_what_was_read_until_it_changes(tmp_path: Path) -> None:
 
 
 def test_points_share_what_was_made() -> None:
-    first, again = (open_workload(SETTINGS, 1).session(0, 0) for _ in range(2))
+    first, again = (open_workload(AGENTIC, 1).session(0, 0) for _ in range(2))
     assert again is first
-    assert open_workload(replace(SETTINGS, seed=1), 1).session(0, 0) is not first
+    assert open_workload(replace(AGENTIC, seed=1), 1).session(0, 0) is not first
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (replace(SETTINGS, seed=-1), "seed: expected an integer >= 0, got -1"),
-        (replace(SETTINGS, sessions=None), "needs sessions"),
-        (replace(SETTINGS, kind="fixed"), "needs isl and osl"),
-        (replace(SETTINGS, sessions="synthetic:corpse"), "did you mean 'corpus'"),
-        (replace(SETTINGS, sessions="no/such/folder"), "no/such/folder: no such file"),
+        (replace(AGENTIC, seed=-1), "seed: expected an integer >= 0, got -1"),
+        (replace(AGENTIC, sessions=None), "needs sessions"),
+        (replace(AGENTIC, kind="fixed"), "needs isl and osl"),
+        (replace(AGENTIC, sessions="synthetic:corpse"), "did you mean 'corpus'"),
+        (replace(AGENTIC, sessions="no/such/folder"), "no/such/folder: no such file"),
     ],
 )
 def test_settings_that_cannot_be_opened(settings: WorkloadSettings, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 
@@ -22,11 +23,10 @@ class TlsChannel:
         loop = asyncio.get_running_loop()
         done = False
         while not done:
-            try:
+            # Wanting more bytes is how a handshake goes on, not a fault of it.
+            with contextlib.suppress(ssl.SSLWantReadError):
                 self._tls.do_handshake()
                 done = True
-            except ssl.SSLWantReadError:
-                pass
             if outgoing := self._outgoing.read():
                 await loop.sock_sendall(sock, outgoing)
             if not done:
