@@ -138,7 +138,7 @@ def test_a_model_without_all_figures_says_which_are_missing_and_why() -> None:
 
 def test_a_gap_without_a_note_and_a_figure_of_zero_are_refused() -> None:
     row = {"name": "a/b", "aliases": [], "source": "somewhere public", "date": "2026-01"}
-    with pytest.raises(ValidationError, match="lacks layers, .* without a note"):
+    with pytest.raises(ValidationError, match=r"lacks layers, .* without a note"):
         catalog.ModelFigures.model_validate(row)
     assert catalog.ModelFigures.model_validate({**row, "note": "unknown"}).layers is None
     with pytest.raises(ValidationError, match="greater than 0"):
@@ -200,7 +200,7 @@ def test_acceptance_that_was_not_measured_is_not_invented(
 
 def test_an_impossible_acceptance_is_refused() -> None:
     row = dict(read_rows("acceptance.yaml", Curve)[0])
-    with pytest.raises(ValidationError, match="2 drafts cannot give 3.5 tokens"):
+    with pytest.raises(ValidationError, match=r"2 drafts cannot give 3\.5 tokens"):
         Curve.model_validate({**row, "lengths": {2: 3.5}})
-    with pytest.raises(ValidationError, match="1 drafts cannot give 0.5 tokens"):
+    with pytest.raises(ValidationError, match=r"1 drafts cannot give 0\.5 tokens"):
         Curve.model_validate({**row, "lengths": {1: 0.5}})

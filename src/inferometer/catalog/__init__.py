@@ -16,9 +16,10 @@ from inferometer.catalog.architecture import (
 )
 from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
 from inferometer.catalog.hardware import Gpu, gpu, gpu_names
-from inferometer.catalog.tables import Precision
+from inferometer.catalog.tables import PRECISIONS, Precision
 
 __all__ = [
+    "PRECISIONS",
     "Acceptance",
     "Curve",
     "Experts",
