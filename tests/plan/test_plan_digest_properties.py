@@ -71,7 +71,9 @@ def points_of(entries: Mapping[str, Any], folder: str = "conf") -> tuple[Point, 
         f"{folder}/master.yaml": yaml.safe_dump(entries, sort_keys=False).encode(),
         f"{folder}/runners.yaml": runners(),
     }
-    return expand(load_configs([f"{folder}/master.yaml"], f"{folder}/runners.yaml", texts.__getitem__))
+    return expand(
+        load_configs([f"{folder}/master.yaml"], f"{folder}/runners.yaml", texts.__getitem__)
+    )
 
 
 def digests_of(points: Sequence[Point], recipes: Recipes) -> dict[str, str]:

@@ -70,7 +70,8 @@ def acceptance(model: str, method: str, drafts: int, thinking: str = "on") -> Ac
         known = sorted({f"{m} {how} {mode}" for m, how, mode in _curves()})
         hint = nearest(f"{model} {method} {thinking}", known) or f"; known: {', '.join(known)}"
         raise InputError(
-            f"no acceptance curve for {method!r} drafts of {model!r} with thinking {thinking!r}{hint}"
+            f"no acceptance curve for {method!r} drafts of {model!r} with thinking "
+            f"{thinking!r}{hint}"
         )
     if type(drafts) is not int or drafts not in curve.lengths:
         known_lengths = ", ".join(str(length) for length in curve.lengths)

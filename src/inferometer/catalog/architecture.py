@@ -158,8 +158,8 @@ class ModelSpec(ModelFigures):
         return 1 if self.latent is not None else min(tensor_parallel, self.kv_heads)
 
     def weight_bytes(self, precision: Precision) -> float:
-        """Bytes of all weights: of the published checkpoint where there is one, else with embeddings
-        in bf16 and everything else in `precision`.
+        """Bytes of all weights: of the published checkpoint where there is one, else with
+        embeddings in bf16 and everything else in `precision`.
         """
         if precision in self.checkpoint_bytes:
             return float(self.checkpoint_bytes[precision])

@@ -108,8 +108,12 @@ def _number(text: object) -> float | None:
 
 def _ranks(count: int, size: float, unit: int, setting: str, name: str = "GB") -> Reservation:
     """A size that every rank has. `unit` is bytes to one of it."""
-    basis = f"{count} ranks of {size:g} {name}"
+    basis = f"{count} {_plural(count)} of {size:g} {name}"
     return Reservation(setting, round(count * size * unit), basis, assumed=False)
+
+
+def _plural(count: int) -> str:
+    return "ranks" if count > 1 else "rank"
 
 
 def _hicache(point: Point, flags: Mapping[str, str]) -> Iterator[Reservation]:
