@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
+from pydantic import ValidationError
 
 from inferometer import catalog
+from inferometer.catalog.acceptance import Curve
+from inferometer.catalog.tables import read_rows
 from inferometer.errors import InputError
+
+COMPLETE = [name for name in catalog.model_names() if not catalog.figures(name).missing()]
 
 
 def test_qwen3_8b_bytes_follow_from_its_configuration() -> None:
@@ -32,7 +40,7 @@ def test_deepseek_keeps_one_latent_a_token_on_every_gpu() -> None:
     assert spec.attention_flops(decode=False) == 2 * 128 * (128 + 64 + 128) * 61
 
 
-@pytest.mark.parametrize("name", [n for n in catalog.model_names() if catalog.model(n).experts])
+@pytest.mark.parametrize("name", [n for n in COMPLETE if catalog.figures(n).experts])
 def test_active_parameters_agree_with_the_experts_used(name: str) -> None:
     spec = catalog.model(name)
     assert spec.experts is not None
@@ -74,7 +82,9 @@ def test_gpu_units() -> None:
 
 
 def test_every_fact_has_source_and_date() -> None:
-    rows = [*map(catalog.gpu, catalog.gpu_names()), *map(catalog.model, catalog.model_names())]
+    models = map(catalog.figures, catalog.model_names())
+    gpus = map(catalog.gpu, catalog.gpu_names())
+    rows = [*gpus, *models, *catalog.acceptance_curves()]
     assert len(rows) >= 16
     assert all(len(row.source) > 10 and row.date >= "2024" for row in rows)
 
@@ -92,3 +102,105 @@ def test_a_placeholder_price_says_so_and_no_power_is_invented() -> None:
     assert first.usd_per_gpu_hour == 2.34
     assert "placeholder" in first.source
     assert [power.kw for power in catalog.provisioned_kw("rtx6000pro")] == [0.975]
+
+
+def test_every_model_and_gpu_of_the_reference_is_in_the_catalog(shared_data: Path) -> None:
+    entries = [
+        entry
+        for vendor in ("amd", "nvidia")
+        for entry in yaml.load(
+            (shared_data / "inferencex" / f"{vendor}-master.yaml").read_text(), yaml.CSafeLoader
+        ).values()
+    ]
+    by_prefix = {entry["model-prefix"]: catalog.figures(entry["model-prefix"]) for entry in entries}
+    assert len(by_prefix) == 8
+    for entry in entries:
+        # A checkpoint's name and the prefix of its config find the same model.
+        assert catalog.figures(entry["model"]) is by_prefix[entry["model-prefix"]], entry["model"]
+    runners = yaml.safe_load((shared_data / "inferencex" / "runners.yaml").read_text())
+    for label, node in runners["hardware"].items():
+        name = label.removeprefix("cluster:").partition("-")[0]
+        assert catalog.gpu(name).gpus_per_node == node["gpus-per-node"], label
+
+
+def test_a_model_without_all_figures_says_which_are_missing_and_why() -> None:
+    known = catalog.figures("kimik3")
+    assert known.max_context == 1048576
+    assert known.checkpoint_bytes == {"fp4": 1_560_000_000_000}
+    assert "total_params" in known.missing()
+    with pytest.raises(InputError) as caught:
+        catalog.model("moonshotai/Kimi-K3")
+    message = str(caught.value)
+    assert message.startswith("the catalog lacks layers, growing_kv_layers, hidden, heads, ")
+    assert "of moonshotai/Kimi-K3" in message
+    assert "no configuration of it is at hand" in message
+
+
+def test_a_gap_without_a_note_and_a_figure_of_zero_are_refused() -> None:
+    row = {"name": "a/b", "aliases": [], "source": "somewhere public", "date": "2026-01"}
+    with pytest.raises(ValidationError, match=r"lacks layers, .* without a note"):
+        catalog.ModelFigures.model_validate(row)
+    assert catalog.ModelFigures.model_validate({**row, "note": "unknown"}).layers is None
+    with pytest.raises(ValidationError, match="greater than 0"):
+        catalog.ModelFigures.model_validate({**row, "note": "unknown", "layers": 0})
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        catalog.ModelFigures.model_validate({**row, "note": "unknown", "layer": 3})
+
+
+def test_deepseek_v4_keeps_what_was_published_at_a_million_tokens() -> None:
+    spec = catalog.model("dsv4")
+    assert spec.kv_bytes_per_token("bf16") * 2**20 == pytest.approx(9.62 * 2**30, rel=0.001)
+    assert spec.kv_shards(8) == 1
+    assert spec.attention_flops(decode=True) == spec.attention_flops(decode=False) == 186368
+
+
+def test_a_published_checkpoint_counts_as_its_weights() -> None:
+    spec = catalog.model("glm5.2").model_copy(update={"checkpoint_bytes": {"fp4": 5}})
+    assert spec.weight_bytes("fp4") == 5.0
+    assert spec.weight_bytes("fp8") > 700e9
+
+
+def test_names_find_one_object_whatever_the_spelling() -> None:
+    assert catalog.model("glm5.2") is catalog.model("/models/GLM-5.2-NVFP4/")
+
+
+def test_racks_join_more_gpus_than_a_host_has() -> None:
+    assert (catalog.gpu("gb300").gpus_per_node, catalog.gpu("gb300").scale_up_gpus) == (4, 72)
+    assert catalog.gpu("rtx6000pro").scale_up_gpus == 1
+    for name in catalog.gpu_names():
+        card = catalog.gpu(name)
+        assert card.tflops_bf16 < (card.tflops_fp8 or 1e9) < (card.tflops_fp4 or 1e9) or not (
+            card.tflops_fp4
+        )
+
+
+def test_acceptance_comes_with_its_source() -> None:
+    found = catalog.acceptance("dsv4", "mtp", 3)
+    assert (found.length, found.date) == (2.49, "2026-08")
+    assert "SPEED-Bench" in found.source
+    assert "3068" in catalog.acceptance("dsv41flash", "dspark", 5, "on").source
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("dsv4", "mtp", 9), "lacks draft length 9; known: 1, 2, 3, 4, 5, 6, 7, 8"),
+        (("glm5.2", "mtp", 6), "lacks draft length 6; known: 1, 2, 3, 4, 5, 8"),
+        (("dsv4", "mtp", 3, "off"), "with thinking 'off'; did you mean 'dsv4 mtp on'?"),
+        (("dsv5", "mtp", 3), "for 'mtp' drafts of 'dsv5' with thinking 'on'; did you mean"),
+    ],
+)
+def test_acceptance_that_was_not_measured_is_not_invented(
+    asked: tuple[str, str, int], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        catalog.acceptance(*asked)
+    assert message in str(caught.value)
+
+
+def test_an_impossible_acceptance_is_refused() -> None:
+    row = dict(read_rows("acceptance.yaml", Curve)[0])
+    with pytest.raises(ValidationError, match=r"2 drafts cannot give 3\.5 tokens"):
+        Curve.model_validate({**row, "lengths": {2: 3.5}})
+    with pytest.raises(ValidationError, match=r"1 drafts cannot give 0\.5 tokens"):
+        Curve.model_validate({**row, "lengths": {1: 0.5}})

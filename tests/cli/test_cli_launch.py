@@ -174,3 +174,17 @@ def test_compat_prints_what_the_reference_executes(shared_data: Path) -> None:
     assert sorted(launch["argv"]) == sorted(row["server"]["argv"])
     assert launch["env"] == row["server"]["env"]
     assert "{model}" in launch["argv"]
+
+
+def test_host_memory_above_the_budget_is_told_and_the_launch_is_printed(
+    files: tuple[str, ...], tmp_path: Path
+) -> None:
+    rule = "- argv: {--enable-hierarchical-cache: true, --hicache-size: 144}"
+    (tmp_path / "recipes" / "site.yaml").write_text(rule)
+    said = call("launch", KEY, *files, "--conc", "4")
+    assert said.code == 0
+    assert json.loads(said.out)["argv"][-2:] == ["--hicache-size", "144"]
+    assert said.err == (
+        f"warning: {tmp_path}/recipes/site.yaml:1: --hicache-size: reserves 144 GB of host memory "
+        "(--hicache-size: 1 rank of 144 GB), and the point's budget is 0 GB\n"
+    )

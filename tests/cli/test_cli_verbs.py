@@ -223,3 +223,20 @@ def test_a_point_that_cannot_be_measured_ends_with_3(tmp_path: Path) -> None:
     assert f"    {point}: failed: the engine would not start: " in said.err
     assert "1 of 1 points could not be measured" in said.err.splitlines()[-1]
     assert "run again to try them again" in said.err.splitlines()[-1]
+
+
+def test_a_prediction_for_a_model_with_gaps_names_the_figures(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = call("predict", "--model", "moonshotai/Kimi-K3", "--gpu", "b300", "--out", out)
+    assert said.code == 2
+    assert "error: the catalog lacks layers, growing_kv_layers, hidden, heads" in said.err
+    assert "no configuration of it is at hand" in said.err
+    assert not out.exists()
+
+
+def test_a_model_with_compressed_kv_can_be_predicted(tmp_path: Path) -> None:
+    words = "--model dsv4 --gpu b300 --tp 8 --precision fp4 --isl 256 --osl 16 --requests 20"
+    out = tmp_path / "run"
+    said = call("predict", *words.split(), "--warmup", "1", "--concurrency", "1", "--out", out)
+    assert said.code == 0, said.err
+    assert "predict_256_16_tp8_c1: valid: " in said.err

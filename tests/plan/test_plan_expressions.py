@@ -137,7 +137,7 @@ def test_values(source: str, expected: Value) -> None:
             "acceptance_length('dsv4', 'ngram', 1)",
             "no acceptance curve for 'ngram' drafts of 'dsv4'",
         ),
-        ("acceptance_length('dsv4', 'mtp', 9)", "the acceptance curve of dsv4 mtp holds draft"),
+        ("acceptance_length('dsv4', 'mtp', 9)", "the acceptance curve of dsv4 mtp lacks draft"),
         ("clamp(1, 3, 2)", "clamp needs low <= high, got 3 and 2"),
         ("1" + " + 1" * 200, "an expression has at most 500 characters, got 801"),
         ("-" * 30 + "1", "an expression nests at most 20 deep"),

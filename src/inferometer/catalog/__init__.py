@@ -1,22 +1,38 @@
-"""Dated facts about hardware and models: GPUs, model architectures, prices and power.
+"""Dated facts about hardware and models: GPUs, architectures, acceptance of drafts, prices, power.
 
 Every fact names its source and date; several dates of one price are kept side by side and none is
 a default. Knows nothing of points, engines or measurements.
 """
 
-from inferometer.catalog.architecture import Experts, Latent, ModelSpec, model, model_names
+from inferometer.catalog.acceptance import Acceptance, Curve, acceptance, acceptance_curves
+from inferometer.catalog.architecture import (
+    Experts,
+    Latent,
+    ModelFigures,
+    ModelSpec,
+    figures,
+    model,
+    model_names,
+)
 from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
 from inferometer.catalog.hardware import Gpu, gpu, gpu_names
-from inferometer.catalog.tables import Precision
+from inferometer.catalog.tables import PRECISIONS, Precision
 
 __all__ = [
+    "PRECISIONS",
+    "Acceptance",
+    "Curve",
     "Experts",
     "Gpu",
     "Latent",
+    "ModelFigures",
     "ModelSpec",
     "Precision",
     "Price",
     "Provisioned",
+    "acceptance",
+    "acceptance_curves",
+    "figures",
     "gpu",
     "gpu_names",
     "model",

@@ -7,10 +7,11 @@ growing KV.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from inferometer.catalog.tables import Fact, Precision, read_rows
 from inferometer.errors import InputError, nearest
@@ -44,27 +45,82 @@ class Experts(BaseModel):
     intermediate: int
 
 
-class ModelSpec(Fact):
-    """One model. Counts of parameters are of the text model."""
+class ModelFigures(Fact):
+    """What is publicly known of one model. Counts of parameters are of the text model.
+
+    None: not published, never guessed; `note` says so. `kv_elements` and `score_flops` stand for
+    attention that heads and layers alone do not describe.
+    """
 
     name: str
     """Hugging Face id of the original weights."""
     aliases: Annotated[tuple[str, ...], Field(strict=False)]
-    layers: int
-    growing_kv_layers: int
+    """The prefix that config files use, and names of other checkpoints of the model."""
+    layers: PositiveInt | None = None
+    growing_kv_layers: PositiveInt | None = None
     """Layers whose KV grows with the context (not sliding-window, not linear attention)."""
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    latent: Latent | None
-    vocab: int
-    tied_embeddings: bool
-    total_params: int
-    active_params: int
+    hidden: PositiveInt | None = None
+    heads: PositiveInt | None = None
+    kv_heads: PositiveInt | None = None
+    head_dim: PositiveInt | None = None
+    latent: Latent | None = None
+    vocab: PositiveInt | None = None
+    tied_embeddings: bool | None = None
+    total_params: PositiveInt | None = None
+    active_params: PositiveInt | None = None
     """Parameters that one token is multiplied with."""
-    experts: Experts | None
-    max_context: int
+    experts: Experts | None = None
+    max_context: PositiveInt | None = None
+    kv_elements: float | None = None
+    """KV elements that a token of context adds over all layers, where KV is compressed."""
+    score_flops: float | None = None
+    """FLOPs of a query on a token of context over all layers, where attention is compressed."""
+    checkpoint_bytes: Mapping[Precision, int] = Field(default_factory=dict)
+    """Published sizes of checkpoints, by the precision of most of their weights."""
+    note: str | None = None
+    """Which figures are missing or assumed, and why."""
+
+    @model_validator(mode="after")
+    def _explained(self) -> ModelFigures:
+        """A gap without a reason would be taken for an oversight."""
+        if self.missing() and not self.note:
+            raise ValueError(f"{self.name} lacks {', '.join(self.missing())} without a note")
+        return self
+
+    def missing(self) -> tuple[str, ...]:
+        """The figures without which nothing can be computed, that are not known."""
+        return tuple(name for name in _NEEDED if getattr(self, name) is None)
+
+
+_NEEDED = (
+    "layers",
+    "growing_kv_layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "vocab",
+    "tied_embeddings",
+    "total_params",
+    "active_params",
+    "max_context",
+)
+
+
+class ModelSpec(ModelFigures):
+    """A model of which every figure is known that bytes and FLOPs follow from."""
+
+    layers: PositiveInt
+    growing_kv_layers: PositiveInt
+    hidden: PositiveInt
+    heads: PositiveInt
+    kv_heads: PositiveInt
+    head_dim: PositiveInt
+    vocab: PositiveInt
+    tied_embeddings: bool
+    total_params: PositiveInt
+    active_params: PositiveInt
+    max_context: PositiveInt
 
     @property
     def embedding_params(self) -> int:
@@ -86,6 +142,8 @@ class ModelSpec(Fact):
 
     def kv_bytes_per_token(self, precision: Precision) -> float:
         """KV bytes that one token of context adds, over all layers and all KV heads."""
+        if self.kv_elements is not None:
+            return self.kv_elements * KV_BYTES[precision]
         if self.latent is not None:
             elements = self.latent.rank + self.latent.rope_dim
         else:
@@ -100,7 +158,11 @@ class ModelSpec(Fact):
         return 1 if self.latent is not None else min(tensor_parallel, self.kv_heads)
 
     def weight_bytes(self, precision: Precision) -> float:
-        """Bytes of all weights with embeddings in bf16 and everything else in `precision`."""
+        """Bytes of all weights: of the published checkpoint where there is one, else with
+        embeddings in bf16 and everything else in `precision`.
+        """
+        if precision in self.checkpoint_bytes:
+            return float(self.checkpoint_bytes[precision])
         body = self.total_params - self.embedding_params
         return body * WEIGHT_BYTES[precision] + self.embedding_params * WEIGHT_BYTES["bf16"]
 
@@ -110,6 +172,8 @@ class ModelSpec(Fact):
         A latent is attended to in the latent space when decoding (wider, but read once), and
         expanded to heads in prefill.
         """
+        if self.score_flops is not None:
+            return self.score_flops
         if self.latent is None:
             width = 2 * self.head_dim
         elif decode:
@@ -120,22 +184,23 @@ class ModelSpec(Fact):
 
 
 @cache
-def _table() -> dict[str, ModelSpec]:
+def _table() -> dict[str, ModelFigures]:
     """Lower-cased full names, their last parts, and aliases, each to its model."""
-    table: dict[str, ModelSpec] = {}
-    for row in read_rows("models.yaml", ModelSpec):
+    table: dict[str, ModelFigures] = {}
+    for row in read_rows("models.yaml", ModelFigures):
         for name in (row.name, row.name.rpartition("/")[2], *row.aliases):
-            table[name.lower()] = row
+            if table.setdefault(name.lower(), row) is not row:
+                raise ValueError(f"models.yaml: {name!r} is the name of two models")
     return table
 
 
 def model_names() -> tuple[str, ...]:
     """The Hugging Face id of every model known, in the order of the file."""
-    return tuple(dict.fromkeys(spec.name for spec in _table().values()))
+    return tuple(dict.fromkeys(row.name for row in _table().values()))
 
 
-def model(name: str) -> ModelSpec:
-    """The model of this Hugging Face id, alias or local path, case ignored.
+def figures(name: str) -> ModelFigures:
+    """What is known of the model of this Hugging Face id, alias or local path, case ignored.
 
     A path or an organisation that is not known falls back to the last part of the name. InputError
     with the nearest name when unknown.
@@ -147,3 +212,23 @@ def model(name: str) -> ModelSpec:
             f"unknown model {name!r}{nearest(key, table)} (known: {', '.join(model_names())})"
         )
     return found
+
+
+def model(name: str) -> ModelSpec:
+    """The model called `name`, as `figures` finds it, with all that is needed to compute with it.
+
+    InputError names the figures that are not known, with what the catalog says about them.
+    """
+    found = figures(name)
+    if missing := found.missing():
+        raise InputError(
+            f"the catalog lacks {', '.join(missing)} of {found.name}, so nothing can be computed "
+            f"for it: {found.note} ({found.source}, {found.date})"
+        )
+    return _spec(found.name)
+
+
+@cache
+def _spec(name: str) -> ModelSpec:
+    """One object a model, so that equal names give the same one."""
+    return ModelSpec.model_validate(dict(figures(name)))

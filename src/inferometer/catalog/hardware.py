@@ -29,7 +29,9 @@ class Gpu(Fact):
     """Scale-up, one direction, per GPU; PCIe where there is no scale-up link."""
     tdp_w: int
     gpus_per_node: int
-    """GPUs of one scale-up domain."""
+    """GPUs of one host."""
+    scale_up_gpus: int
+    """GPUs that one scale-up link joins; above `gpus_per_node` where it spans hosts, 1 without."""
 
     @property
     def memory_bytes(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from inferometer.cli.run import warn
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
 from inferometer.engine.process import fill_text
 from inferometer.errors import InputError
@@ -17,6 +18,7 @@ from inferometer.plan import (
     SITE_PLACEHOLDERS,
     Recipes,
     Selection,
+    check_budget,
     expand,
     load_configs,
     load_recipes,
@@ -142,6 +144,8 @@ def launch(
     values = _site(site)
     choice = chosen(key, masters, runners, compat, asked)
     plan = resolve(choice.point, choice.recipes)
+    for problem in check_budget(choice.point, plan):
+        warn(str(problem))
     if form == "json":
         data = _as_data(plan)
         if compat:

@@ -6,6 +6,7 @@
 Reads files only through a path -> bytes function; starts nothing, sends nothing.
 """
 
+from inferometer.plan.budget import Reservation, check_budget, reservations
 from inferometer.plan.bundled import newer_paths, quickstart_paths
 from inferometer.plan.clashes import clashes, declared_twice
 from inferometer.plan.digest import digest
@@ -34,8 +35,10 @@ __all__ = [
     "ListFiles",
     "Read",
     "Recipes",
+    "Reservation",
     "Selection",
     "allocations",
+    "check_budget",
     "clashes",
     "declared_twice",
     "digest",
@@ -55,6 +58,7 @@ __all__ = [
     "read_file",
     "recipe_roots",
     "reference_rows",
+    "reservations",
     "resolve",
     "row_of",
     "scenario_of",

@@ -1,30 +1,22 @@
 """Values that a recipe derives from a point, once for all engines. Pure; each says what it assumes.
 
-Recipes reach these by name in expressions, so a formula is changed here and nowhere else.
+Recipes reach these by name in expressions, so a formula is changed here and nowhere else. Tokens,
+GB (1e9 bytes), GiB and bytes as each name says; a rank is one GPU of the deployment.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
+from inferometer.catalog import acceptance
 from inferometer.errors import InputError
 
 MAX_LIST = 4096
 """The longest list that an expression makes."""
 
-ACCEPTANCE: Mapping[tuple[str, str], tuple[float | None, ...]] = {
-    ("dsv4", "mtp"): (1.79, 2.27, 2.49, 2.54, 2.55, 2.55, 2.54, 2.58),
-    ("dsv4", "dspark"): (1.84, 2.51, 3.01, 3.36, 3.61, 3.77, 3.73, 3.47),
-    ("dsv41flash", "dspark"): (None, None, None, None, 3.51),
-    ("glm5.2", "mtp"): (1.84, 2.50, 2.99, 3.33, 3.61),
-    ("kimik3", "dspark"): (1.85, 2.51, 3.00, 3.36, 3.62, 3.75, 3.84, 4.00),
-    ("minimaxm3", "eagle3"): (1.79, 2.39, 2.78),
-    ("qwen3.5", "mtp"): (1.93, 2.73, 3.39),
-}
-"""(model prefix, draft method) to the mean tokens a verification emits, by draft length from 1;
-None where no measurement is at hand. InferenceX's golden curves: SPEED-Bench coding, 4,096 output
-tokens, thinking on, B300 with vLLM.
+GRAPH_GIB = 18.71 + 19.40
+"""GiB a GPU that graphs to 1,024 tokens took: pieces and full graphs of DeepSeek-V4.1-Flash on four
+MI355X with vLLM (InferenceX pull request 3068, September 2026).
 """
 
 
@@ -54,29 +46,52 @@ def sequence_cap(conc: int, fan_out: float) -> int:
     return math.ceil(conc * fan_out)
 
 
-def acceptance_length(model_prefix: str, method: str, draft_tokens: int) -> float:
-    """Mean tokens that one verification emits, the bonus token included: from `ACCEPTANCE`.
+def rank_sequences(seqs: int, ranks: int) -> int:
+    """Sequences that one rank of data-parallel attention must admit: ceil(seqs / ranks).
 
-    Workload model: prompts of random tokens or replayed text leave a draft model without its usual
-    success, so a throughput run pins the length to what was measured on real coding prompts. It
-    does not depend on concurrency or on the engine.
+    Workload model: every rank has a scheduler of its own, and the router spreads sessions evenly
+    over them (consistent hashing of a session's id, or the rank with the fewest tokens). A session
+    stays on the rank that holds its prefix, so a rank may be ahead of its share for a while; what
+    is above the cap waits there though other ranks have room.
     """
-    curve = ACCEPTANCE.get((model_prefix, method))
-    if curve is None:
-        raise InputError(f"no acceptance curve for {method!r} drafts of {model_prefix!r}")
-    if type(draft_tokens) is not int or not 1 <= draft_tokens <= len(curve):
-        raise InputError(
-            f"the acceptance curve of {model_prefix} {method} holds draft lengths 1 to "
-            f"{len(curve)}, got {draft_tokens}"
-        )
-    length = curve[draft_tokens - 1]
-    if length is None:
-        known = ", ".join(str(n) for n, at in enumerate(curve, 1) if at is not None)
-        raise InputError(
-            f"the acceptance curve of {model_prefix} {method} lacks draft length {draft_tokens}; "
-            f"known: {known}"
-        )
-    return length
+    _positive("rank_sequences", seqs, ranks)
+    return -(-seqs // ranks)
+
+
+def verify_tokens(seqs: int, drafts: int) -> int:
+    """Tokens of one decode step: seqs * (1 + drafts).
+
+    Workload model: every sequence verifies its drafted tokens and the one before them in one pass,
+    whatever share of them is accepted.
+    """
+    if type(drafts) is not int or drafts < 0:
+        raise InputError(f"verify_tokens takes 0 or more drafts, got {drafts}")
+    _positive("verify_tokens", seqs)
+    return seqs * (1 + drafts)
+
+
+def graph_cap(tokens: int, least: int, most: int) -> int:
+    """The largest graph to capture: the next power of two of `tokens`, within [least, most].
+
+    Workload model: `tokens` is a decode step of every lane, not of the engine's cap on sequences: a
+    capture costs memory (`graph_gib`) whether or not a batch of its size ever comes, and a step
+    above it runs without a graph.
+    """
+    _positive("graph_cap", least, most)
+    if least > most:
+        raise InputError(f"graph_cap needs least <= most, got {least} and {most}")
+    return min(max(next_pow2(tokens), least), most)
+
+
+def graph_gib(tokens: int) -> float:
+    """GiB a GPU that graphs to `tokens` take: an estimate, from one measurement (`GRAPH_GIB`).
+
+    Assumed: linear in the largest size, and the same for every model, engine and GPU, which none
+    of the measurements at hand tells. Good for an order of magnitude: to see that 1,024 where 128
+    would do is a tenth of a GPU.
+    """
+    _positive("graph_gib", tokens)
+    return round(GRAPH_GIB * tokens / 1024, 2)
 
 
 def steps(first: int, last: int, step: int) -> tuple[int, ...]:
@@ -101,13 +116,88 @@ def pow2_steps(first: int, last: int) -> tuple[int, ...]:
     return tuple(power << n for n in range(64) if power << n <= last)
 
 
+def prefill_step(isl: int, seqs: int, drafts: int, room: int, multiple: int) -> int:
+    """Tokens that one step may hold: isl + seqs * (1 + drafts) + room, up to a multiple.
+
+    Workload model: fixed lengths. A step prefills one whole prompt while every other sequence
+    decodes, each with its drafts; `room` is for a chat template, and engines take whole blocks of
+    `multiple` tokens. A smaller step would cut every prompt in two.
+    """
+    _positive("prefill_step", isl, multiple)
+    tokens = isl + verify_tokens(seqs, drafts) + room
+    return -(-tokens // multiple) * multiple
+
+
+def context_length(isl: int, osl: int, room: int, multiple: int) -> int:
+    """The longest context that a point needs: isl + osl + room, up to a multiple.
+
+    Workload model: fixed lengths, drawn at most as long as declared. `room` is for a chat template
+    and for special tokens, which the declared lengths leave out.
+    """
+    _positive("context_length", isl, osl, multiple)
+    return -(-(isl + osl + room) // multiple) * multiple
+
+
+def rank_bytes(dram_gb: int, ranks: int) -> int:
+    """Bytes of host memory that a rank may hold: the deployment's budget in GB over its ranks.
+
+    Workload model: ranks hold equal shares of the KV, so the smallest share bounds all of them.
+    """
+    _positive("rank_bytes", ranks)
+    if type(dram_gb) is not int or dram_gb < 0:
+        raise InputError(f"rank_bytes takes whole GB, 0 or more, got {dram_gb}")
+    return dram_gb * 1_000_000_000 // ranks
+
+
+def pool_gb(dram_gb: int, ranks: int, spare_gb: int, share: int, of: int) -> int:
+    """GB of a rank's KV pool in host memory: share / of of what `spare_gb` leaves of its share.
+
+    Workload model: an engine that is told the size of one pool allocates others beside it: a Mamba
+    pool of the same size halves what the KV pool may have (1 of 2), and a drafts' pool of a
+    fifteenth of both leaves 15 of 31 parts. Whole GB, so that the sum stays within the budget.
+    """
+    _positive("pool_gb", ranks, share, of)
+    return (dram_gb - spare_gb * ranks) * share // (of * ranks)
+
+
+def segment_gib(dram_gb: int, ranks: int, cached_gib: int, rank_gib: int) -> int:
+    """Whole GiB of a rank's segment in a store that is shared over host memory.
+
+    Workload model: `cached_gib` of the node hold the checkpoint's pages, which the page cache would
+    otherwise take from the store while weights are read again; every rank needs `rank_gib` beside
+    its segment (transfer buffers, weights that do not fit its GPU). The budget is in GB, the
+    store's sizes in GiB.
+    """
+    _positive("segment_gib", ranks)
+    return math.floor((dram_gb * 1_000_000_000 / 2**30 - cached_gib) / ranks - rank_gib)
+
+
+def acceptance_length(
+    model_prefix: str, method: str, draft_tokens: int, thinking: str = "on"
+) -> float:
+    """Mean tokens that one verification emits, the bonus token included: from the catalog's table.
+
+    Workload model: prompts of random tokens or replayed text leave a draft model without its usual
+    success, so a throughput run pins the length to what was measured on real coding prompts. It
+    does not depend on concurrency or on the engine.
+    """
+    return acceptance(model_prefix, method, draft_tokens, thinking).length
+
+
 def numbered(prefix: str, first: int, count: int) -> str:
     """`prefix` followed by each of `count` numbers from `first`, joined by commas: one address a
-    rank. At most 64 of them.
+    rank. At most 64 of them, of a prefix of at most 64 characters.
     """
     if type(first) is not int or type(count) is not int or not 1 <= count <= 64:
         raise InputError(f"numbered takes integers and a count of 1 to 64, got {first, count}")
+    if len(prefix) > 64:
+        raise InputError(f"numbered takes a prefix of at most 64 characters, got {len(prefix)}")
     return ",".join(f"{prefix}{first + index}" for index in range(count))
+
+
+def _positive(name: str, *numbers: int) -> None:
+    if any(type(number) is not int or number < 1 for number in numbers):
+        raise InputError(f"{name} takes positive integers, got {', '.join(map(str, numbers))}")
 
 
 def _listed(numbers: range) -> tuple[int, ...]:

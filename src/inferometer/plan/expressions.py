@@ -19,15 +19,8 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from inferometer.errors import InputError, nearest
-from inferometer.plan.derivations import (
-    MAX_LIST,
-    acceptance_length,
-    next_pow2,
-    numbered,
-    pow2_steps,
-    sequence_cap,
-    steps,
-)
+from inferometer.plan import derivations
+from inferometer.plan.derivations import MAX_LIST
 
 Value = bool | int | float | str | tuple[int, ...]
 Names = Mapping[str, Value | None]
@@ -184,13 +177,13 @@ def _choice(node: ast.IfExp, names: Names) -> Value:
 
 def _call(node: ast.Call, names: Names) -> Value:
     assert isinstance(node.func, ast.Name)
-    function, least, most, texts = FUNCTIONS[node.func.id]
-    if not least <= len(node.args) <= most:
+    function, least, kinds = FUNCTIONS[node.func.id]
+    if not least <= len(node.args) <= len(kinds):
         raise InputError(f"{node.func.id} does not take {len(node.args)} arguments")
-    words = [_text(argument, names) for argument in node.args[:texts]]
-    numbers = [_number(argument, names) for argument in node.args[texts:]]
+    given = zip(node.args, kinds, strict=False)
+    arguments = [_text(n, names) if kind == "t" else _number(n, names) for n, kind in given]
     try:
-        return _as_value(function(*words, *numbers))
+        return _as_value(function(*arguments))
     except OverflowError as error:
         raise InputError("a number is too large") from error
 
@@ -241,22 +234,33 @@ def _round(value: float, digits: float = 0) -> float:
     return round(value, digits) if digits else round(value)
 
 
-FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int, int]] = {
-    "min": (lambda *numbers: min(numbers), 1, 16, 0),
-    "max": (lambda *numbers: max(numbers), 1, 16, 0),
-    "ceil": (math.ceil, 1, 1, 0),
-    "floor": (math.floor, 1, 1, 0),
-    "round": (_round, 1, 2, 0),
-    "clamp": (_clamp, 3, 3, 0),
-    "next_pow2": (next_pow2, 1, 1, 0),
-    "sequence_cap": (sequence_cap, 2, 2, 0),
-    "steps": (steps, 3, 3, 0),
-    "pow2_steps": (pow2_steps, 2, 2, 0),
-    "numbered": (numbered, 3, 3, 1),
-    "acceptance_length": (acceptance_length, 3, 3, 2),
+_Function = tuple[Callable[..., Any], int, str]
+
+FUNCTIONS: Mapping[str, _Function] = {
+    "min": (lambda *numbers: min(numbers), 1, "n" * 16),
+    "max": (lambda *numbers: max(numbers), 1, "n" * 16),
+    "ceil": (math.ceil, 1, "n"),
+    "floor": (math.floor, 1, "n"),
+    "round": (_round, 1, "nn"),
+    "clamp": (_clamp, 3, "nnn"),
+    "next_pow2": (derivations.next_pow2, 1, "n"),
+    "sequence_cap": (derivations.sequence_cap, 2, "nn"),
+    "rank_sequences": (derivations.rank_sequences, 2, "nn"),
+    "verify_tokens": (derivations.verify_tokens, 2, "nn"),
+    "graph_cap": (derivations.graph_cap, 3, "nnn"),
+    "graph_gib": (derivations.graph_gib, 1, "n"),
+    "steps": (derivations.steps, 3, "nnn"),
+    "pow2_steps": (derivations.pow2_steps, 2, "nn"),
+    "prefill_step": (derivations.prefill_step, 5, "nnnnn"),
+    "context_length": (derivations.context_length, 4, "nnnn"),
+    "rank_bytes": (derivations.rank_bytes, 2, "nn"),
+    "pool_gb": (derivations.pool_gb, 5, "nnnnn"),
+    "segment_gib": (derivations.segment_gib, 4, "nnnn"),
+    "numbered": (derivations.numbered, 3, "tnn"),
+    "acceptance_length": (derivations.acceptance_length, 3, "ttnt"),
 }
-"""Name to function, the fewest and most arguments, and how many of the first are texts; the others
-are numbers. `round` takes a half to the even side.
+"""Name to function, the fewest arguments, and the kind of each: n a number, t a text. `round` takes
+a half to the even side.
 """
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {

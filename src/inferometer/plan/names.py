@@ -45,7 +45,7 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "repeat": lambda point: point.repeat,
 }
 
-LET_NAMES = ("draft_method", "draft_tokens", "seqs", "step_tokens")
+LET_NAMES = ("draft_method", "draft_tokens", "seqs", "step_tokens", "host_bytes")
 """What recipes agree on: a rule's `let` sets them, any layer's expressions name them."""
 
 POINT_NAMES = frozenset((*_NAMES, *LET_NAMES))
