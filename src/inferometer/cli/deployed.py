@@ -73,42 +73,60 @@ def roles_of(point: Point) -> list[dict[str, Any]]:
 
 def deployment_shell(plan: LaunchPlan, point: Point, site: Mapping[str, str]) -> Iterator[str]:
     """Comments and commands to paste, each on its own node: side processes, workers, router."""
-    yield f"# {point.deployment}, {point.gpus} GPUs"
+    yield comment(f"{point.deployment}, {point.gpus} GPUs")
     if plan.external is not None:
-        yield f"# {note(plan)}"
-        if plan.external.sha256 is not None:
-            yield f"# SHA-256: {plan.external.sha256}"
-        for role in roles_of(point):
-            yield f"# {role['role']}: {role['workers']} workers, {role['gpus']} GPUs"
+        yield from map(comment, _external_lines(plan, point))
         return
+    # On a node of its own a worker may have the same port as all the others.
+    site = {f"{each.name}_port": site["port"] for each in plan.launches} | dict(site)
     hosts = {each.name: each for each in plan.launches}
     for process in plan.side:
         yield ""
-        yield f"# {process.name}, beside {process.beside}, before any of the following"
+        yield comment(f"{process.name}, beside {process.beside}, before any of the following")
         yield command(process.env, process.argv, _own(site, hosts[process.beside or ""]))
     for each in plan.launches:
         yield ""
         node = f", node {each.node_rank} of {each.nodes}" if each.nodes > 1 else ""
         gpus = f"{each.gpus} GPUs of {each.hardware}" if each.gpus else "no GPU"
-        yield f"# {each.name}: {each.role} {each.index}{node}, {gpus}; image: {each.image}"
+        yield comment(f"{each.name}: {each.role} {each.index}{node}, {gpus}; image: {each.image}")
         own = _own(site, each)
         for name, text in each.files.items():
             yield from file_lines(name, text, own)
         yield command(each.env, each.argv, own)
 
 
+def _external_lines(plan: LaunchPlan, point: Point) -> Iterator[str]:
+    assert plan.external is not None
+    yield note(plan)
+    if plan.external.sha256 is not None:
+        yield f"SHA-256: {plan.external.sha256}"
+    for role in roles_of(point):
+        yield f"{role['role']}: {role['workers']} workers, {role['gpus']} GPUs"
+    yield from (f"client.{name}: {value}" for name, value in asdict(plan.client).items())
+    yield from (f"workload.{name}: {value}" for name, value in asdict(plan.workload).items())
+
+
+def comment(text: str) -> str:
+    """A line that a shell passes over, whatever the text holds."""
+    shown = (each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
+    return f"# {''.join(shown)}"
+
+
 def side_lines(plan: LaunchPlan, site: Mapping[str, str]) -> Iterator[str]:
     """The side processes of an engine on one node."""
     for process in plan.side:
-        yield f"# {process.name}, before the engine"
+        yield comment(f"{process.name}, before the engine")
         yield command(process.env, process.argv, site)
 
 
 def file_lines(name: str, text: str, site: Mapping[str, str]) -> Iterator[str]:
     """A file into the working directory."""
-    yield f"cat > {shlex.quote(name)} <<'END'"
-    yield fill_text(text, site)
-    yield "END"
+    filled, end = fill_text(text, site), "END"
+    while end in filled.splitlines():
+        end += "_"
+    yield f"cat > {shlex.quote(name)} <<'{end}'"
+    yield filled
+    yield end
 
 
 def command(env: Mapping[str, str], argv: Sequence[str], site: Mapping[str, str]) -> str:

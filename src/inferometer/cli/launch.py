@@ -11,6 +11,7 @@ import click
 
 from inferometer.cli.deployed import (
     command,
+    comment,
     content,
     deployment_data,
     deployment_shell,
@@ -212,11 +213,12 @@ def _with_model_placeholder(value: Any, model: str) -> Any:
 
 def _shell(plan: LaunchPlan, site: Mapping[str, str]) -> Iterator[str]:
     """Lines to paste: files into the working directory, side processes, the engine, the router."""
-    yield f"# image: {plan.image}"
+    yield comment(f"image: {plan.image}")
     for name, text in plan.files.items():
         yield from file_lines(name, text, site)
     yield from side_lines(plan, site)
     yield command(plan.env, plan.argv, site)
     if plan.router is not None and plan.router.argv:
-        yield f"# router: {plan.router.name} {plan.router.version}, once the engine serves"
+        router = f"{plan.router.name} {plan.router.version}"
+        yield comment(f"router: {router}, once the engine serves")
         yield command({}, plan.router.argv, site)

@@ -60,6 +60,7 @@ _SINGLE: Names = {
     "worker_names": "",
     "prefill_image": "",
     "mtp_size": 0,
+    "acceptance": 0,
     "copy": None,
 }
 """What only a deployment of several roles gives another value to; `copy` only a side process."""
@@ -84,6 +85,7 @@ def point_names(point: Point) -> Names:
 
 def worker_names(process: Process, settings: DeploymentSettings) -> Names:
     """What the names of a worker's point have other values for."""
+    pinned = settings.synthetic_acceptance and settings.synthetic_acceptance_length
     return {
         "role": process.role,
         "worker": process.index,
@@ -95,6 +97,7 @@ def worker_names(process: Process, settings: DeploymentSettings) -> Names:
         "head": process.head,
         "prefill_image": settings.prefill_image or "",
         "mtp_size": settings.decode_mtp_size or 0,
+        "acceptance": pinned or 0,
     }
 
 

@@ -122,7 +122,7 @@ def load_recipes(
             if _kind(name) is None:
                 free += _read(path, read, problems)
             elif _kind(name) not in KINDS:
-                if not _is_list(read(path)):
+                if not _may_be_layer(read(path)):
                     continue  # no layer: what a CONFIG_FILE names may lie there
                 places = ", ".join(KINDS)
                 problems.append(Problem(f"a layer lies in recipes/ or in one of {places}", path))
@@ -149,11 +149,11 @@ def _beside(read: Read, directories: Sequence[str], path: str) -> bytes | None:
     return None
 
 
-def _is_list(raw: bytes) -> bool:
-    """Whether a file's first line that says something begins a YAML list, as a layer does."""
+def _may_be_layer(raw: bytes) -> bool:
+    """Whether a file's first line that says something begins a YAML list; or nothing says any."""
     lines = (line.strip() for line in raw.splitlines())
     said = next((each for each in lines if each and not each.startswith((b"#", b"---", b"%"))), b"")
-    return said.startswith((b"- ", b"[")) or said == b"-"
+    return said.startswith((b"- ", b"[")) or said in (b"", b"-")
 
 
 def _packaged() -> dict[str, Layer]:

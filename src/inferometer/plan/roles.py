@@ -74,14 +74,13 @@ def processes(point: Point, settings: DeploymentSettings) -> tuple[Process, ...]
     if bad := unreadable(settings):
         raise InputError(*(f"{key}={text[:60]!r} has no meaning" for key, text in bad.items()))
     found: list[Process] = []
+    _paired(point.multi_node)
     for role, pool in pools_of(point.multi_node):
         _claimed(role, pool, settings)
         nodes = _nodes(role, pool, point, settings)
         if len(found) + pool.workers * nodes > MAX_LAUNCHES:
             raise InputError(f"more than {MAX_LAUNCHES} processes in one deployment")
         found += _workers(role, pool, nodes, point)
-    if not found:
-        raise InputError("no role has a worker")
     return tuple(found)
 
 
@@ -123,6 +122,15 @@ def node_gpus(point: Point, settings: DeploymentSettings, hardware: str) -> int:
         message = f"how many GPUs a node of {hardware!r} has is not known: give GPUS_PER_NODE"
         raise InputError(f"{message}, or gpus-per-node in the runner file")
     return SMALL_NODES.get(hardware, NODE_GPUS)
+
+
+def _paired(nodes: MultiNode) -> None:
+    """Refuse roles without workers, and roles that do not agree with `disagg`."""
+    if not nodes.prefill.workers:
+        raise InputError("prefill has no worker: give it some, decode may have none")
+    if nodes.disagg != bool(nodes.decode.workers):
+        said = "is true, and decode has no" if nodes.disagg else "is false, and decode has a"
+        raise InputError(f"disagg {said} worker")
 
 
 def _claimed(role: Role, pool: Pool, settings: DeploymentSettings) -> None:
