@@ -42,7 +42,7 @@ pools:
       osl: 1024
       search-space:
       - conc-list: [64, 8]
-        prefill: { num-worker: 1, tp: 4, ep: 4, dp-attn: true, additional-settings: ["A=1"] }
+        prefill: { num-worker: 1, tp: 4, ep: 4, dp-attn: true, additional-settings: ["DECODE_NODES=2"] }
         decode: { num-worker: 2, tp: 8, ep: 8, dp-attn: false }
 """
 RUNNERS = """\
@@ -90,7 +90,7 @@ def test_rows_of_inferencex(folder: Path) -> None:
     assert [row["conc"] for row in found] == [4, 8, 16, 32, 64, 1, 2, [64, 8]]
     assert [row["run-eval"] for row in found] == [False] * 3 + [True] * 2 + [False] * 2 + [True]
     assert found[-1]["prefill"] == {
-        "additional-settings": ["A=1"],
+        "additional-settings": ["DECODE_NODES=2"],
         "dcp-size": 1,
         "dp-attn": True,
         "ep": 4,

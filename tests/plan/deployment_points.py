@@ -23,8 +23,9 @@ from inferometer.core import (
 )
 from inferometer.errors import InputError
 from inferometer.plan import (
+    Arm,
     Recipes,
-    expand,
+    expand_arms,
     load_configs,
     load_recipes,
     read_file,
@@ -45,11 +46,16 @@ def packaged() -> Recipes:
 
 
 @lru_cache(maxsize=1)
-def real() -> tuple[Point, ...]:
-    """Every point of several nodes of the reference's files."""
+def arms() -> tuple[Arm, ...]:
+    """Every entry of several nodes of the reference's files, at each of its concurrencies."""
     masters = [str(DATA / f"{vendor}-master.yaml") for vendor in ("amd", "nvidia")]
     configs = load_configs(masters, str(DATA / "runners.yaml"))
-    return tuple(point for point in expand(configs) if point.multi_node)
+    return tuple(arm for arm in expand_arms(configs) if arm[0].multi_node)
+
+
+def real() -> tuple[Point, ...]:
+    """Every point of them."""
+    return tuple(point for arm in arms() for point in arm)
 
 
 @lru_cache(maxsize=1)

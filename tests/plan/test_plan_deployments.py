@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 from deployment_points import (
     ADDRESS,
+    TP8,
     absent,
+    arms,
     launches,
     point,
     pool,
@@ -35,15 +37,13 @@ def test_every_row_resolves_to_launches_or_to_the_file_that_it_names() -> None:
 
 
 @absent
-def test_the_entries_that_name_a_file_are_465() -> None:
-    arms = {
-        (of.config, of.scenario, of.multi_node, of.spec_decoding, of.kv_offload)
-        for of, plan in real_plans()
-        if plan.kind == "external"
-    }
-    assert len(arms) <= 465
-    frameworks = {of.framework for of, plan in real_plans() if plan.kind == "multi-node"}
-    assert frameworks == {"sglang-disagg", "atom-disagg", "tilert"}
+def test_an_arm_is_of_one_kind_and_465_name_a_file() -> None:
+    plans = {id(of): plan for of, plan in real_plans()}
+    kinds: Counter[str] = Counter()
+    for arm in arms():
+        (kind,) = {plans[id(of)].kind for of in arm}
+        kinds[arm[0].framework if kind == "multi-node" else kind] += 1
+    assert kinds == {"external": 465, "sglang-disagg": 36, "atom-disagg": 2, "tilert": 2}
 
 
 @absent
@@ -182,8 +182,8 @@ def test_roles_of_different_hardware() -> None:
 
 
 def test_nodes_come_from_the_setting_the_runner_file_or_the_hardware() -> None:
-    def nodes(gpus_per_node: int | None, hardware: str, **settings: str) -> int:
-        of = point(pool(**settings), hardware=hardware)
+    def nodes(gpus_per_node: int | None, hardware: str, *settings: tuple[str, str]) -> int:
+        of = point(Pool(1, TP8, None, settings), hardware=hardware)
         assert of.multi_node is not None
         bare = replace(of, multi_node=replace(of.multi_node, gpus_per_node=gpus_per_node))
         return launches(bare)["prefill_0"].nodes
@@ -191,8 +191,8 @@ def test_nodes_come_from_the_setting_the_runner_file_or_the_hardware() -> None:
     assert nodes(None, "h200") == 1
     assert nodes(None, "gb200") == 2
     assert nodes(8, "gb200") == 1
-    assert nodes(8, "h200", GPUS_PER_NODE="2") == 4
-    assert nodes(8, "h200", PREFILL_NODES="2") == 2
+    assert nodes(8, "h200", ("GPUS_PER_NODE", "2")) == 4
+    assert nodes(8, "h200", ("PREFILL_NODES", "2")) == 2
     of = point(hardware="abacus")
     assert of.multi_node is not None
     unknown = replace(of, multi_node=replace(of.multi_node, gpus_per_node=None))
@@ -209,8 +209,9 @@ def test_nodes_come_from_the_setting_the_runner_file_or_the_hardware() -> None:
         (pool(2_000_000_000), "more than 1024 processes in one deployment"),
         (pool(2, Parallelism(8, 1, 1, 1, 16, True)), "16 expert ranks on 8 GPUs of a worker"),
         (pool(0), "prefill has no worker"),
+        (pool(1, Parallelism(4, 1, 1, 1, 16, True)), "16 GPUs of a worker by its experts, 4 by tp"),
     ],
-    ids=["workers", "nodes", "text", "node", "huge", "experts", "none"],
+    ids=["workers", "nodes", "text", "node", "huge", "experts", "none", "attention"],
 )
 def test_what_cannot_be_placed_is_refused(prefill: Pool, message: str) -> None:
     assert message in refusal(point(prefill))

@@ -233,8 +233,12 @@ def several(nodes: MultiNode = POOLS) -> Point:
 
 
 def with_settings(prefill: Settings, decode: Settings = ()) -> str:
-    pools = (dataclasses.replace(POOL, settings=settings) for settings in (prefill, decode))
-    return digest(several(MultiNode(*pools, disagg=True, p2p_transfer="nixl")), PLAN)
+    nodes = dataclasses.replace(
+        POOLS,
+        prefill=dataclasses.replace(POOL, settings=prefill),
+        decode=dataclasses.replace(POOL, settings=decode),
+    )
+    return digest(several(nodes), PLAN)
 
 
 def test_every_value_of_pools_counts() -> None:

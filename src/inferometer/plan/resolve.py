@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferometer.core import (
@@ -159,7 +159,7 @@ def _several(
     drafts = {each.name: setting.worker(each) for each in workers}
     router = _declared(point) or _router(drafts[workers[0].name].tree.get("router"))
     if router is not None:
-        drafts[ROUTER] = setting.router(router.name)
+        drafts[ROUTER] = setting.router(router.name, workers[0])
     load = setting.load(workers[0], router.name if router else None)
     problems = [problem for draft in drafts.values() for problem in draft.problems]
     if router is None and len({each.head for each in workers}) > 1:
@@ -202,9 +202,11 @@ class _Setting:
         names, layers = self._seen(process)
         return drafted(names, layers)
 
-    def router(self, router: str) -> Draft:
-        """All that the router's layer sets for it."""
-        names = {**point_names(self.point), **self._common(), "router": router}
+    def router(self, router: str, first: Process) -> Draft:
+        """All that the router's layer sets for it; parallelism is that of the first worker."""
+        spread = point_of(first, self.point).parallelism
+        seen = point_names(replace(self.point, parallelism=spread))
+        names = {**seen, **self._common(), "router": router}
         layers = self.recipes.router_layers(router)
         return drafted({**names, "role": "router", "head": ROUTER}, layers)
 

@@ -142,6 +142,10 @@ def _claimed(role: Role, pool: Pool, settings: DeploymentSettings) -> None:
     if ep > pool.worker_gpus:
         message = f"{role}: {ep} expert ranks on {pool.worker_gpus} GPUs of a worker"
         raise InputError(f"{message}: how they span workers is not known here")
+    declared = pool.parallelism.gpus
+    if pool.worker_gpus > declared and (declared > 1 or not pool.parallelism.dp_attn):
+        message = f"{role}: {pool.worker_gpus} GPUs of a worker by its experts, {declared} by tp"
+        raise InputError(f"{message}: how attention lies on them is not known here")
 
 
 def _nodes(role: Role, pool: Pool, point: Point, settings: DeploymentSettings) -> int:
