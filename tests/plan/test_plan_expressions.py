@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.errors import InputError
-from inferometer.plan.derivations import MAX_LIST, next_pow2, sequence_cap
+from inferometer.plan.derivations import MAX_LIST, MAX_TEXT, next_pow2, sequence_cap
 from inferometer.plan.expressions import MAX_INT, Value, check, evaluate, filled_in
 from inferometer.plan.templates import check_template, render
 
@@ -208,12 +208,14 @@ def _within_bounds_or_refused(source: str) -> bool:
     except InputError:
         return True
     if isinstance(value, tuple):
-        numbers = all(type(number) is int and abs(number) <= MAX_INT for number in value)
-        return numbers and len(value) <= MAX_LIST
+        integers = all(type(item) is int and abs(item) <= MAX_INT for item in value)
+        words = all(type(item) is str for item in value)
+        short = sum(len(str(item)) for item in value) <= MAX_TEXT
+        return len(value) <= MAX_LIST and (integers or words and short)
     assert isinstance(value, bool | int | float | str)
     if isinstance(value, float):
         return math.isfinite(value)
-    return isinstance(value, str) or abs(value) <= MAX_INT
+    return len(value) <= MAX_TEXT if isinstance(value, str) else abs(value) <= MAX_INT
 
 
 @given(st.text(alphabet="{}conc *2'port\n", max_size=30))
