@@ -218,7 +218,10 @@ def test_what_cannot_be_placed_is_refused(prefill: Pool, message: str) -> None:
 
 
 def test_roles_agree_with_whether_they_are_apart() -> None:
-    assert "disagg is true, and decode has no worker" in refusal(point(decode=pool(0)))
+    # The reference has such entries: without decode workers the prefill ones do both.
+    found = launches(point(decode=pool(0)))
+    assert list(found) == ["aggregated_0", "router_0"]
+    assert "--kv-transfer-config" not in found["aggregated_0"].argv
     assert "disagg is false, and decode has a worker" in refusal(point(disagg=False))
 
 

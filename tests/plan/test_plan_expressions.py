@@ -211,7 +211,7 @@ def _within_bounds_or_refused(source: str) -> bool:
         integers = all(type(item) is int and abs(item) <= MAX_INT for item in value)
         words = all(type(item) is str for item in value)
         short = sum(len(str(item)) for item in value) <= MAX_TEXT
-        return len(value) <= MAX_LIST and (integers or words and short)
+        return len(value) <= MAX_LIST and (integers or (words and short))
     assert isinstance(value, bool | int | float | str)
     if isinstance(value, float):
         return math.isfinite(value)

@@ -44,9 +44,15 @@ _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
     "conc": lambda point: point.conc,
     "max_model_len": lambda point: point.max_model_len,
     "repeat": lambda point: point.repeat,
-    "disagg": lambda point: point.multi_node is not None and point.multi_node.disagg,
+    "disagg": lambda point: point.multi_node is not None and _apart(point.multi_node),
     "p2p": lambda point: (point.multi_node.p2p_transfer or "") if point.multi_node else "",
 }
+
+
+def _apart(nodes: MultiNode) -> bool:
+    """Whether one role hands over to another. Some that say so have no decode workers."""
+    return nodes.disagg and nodes.decode.workers > 0
+
 
 _SINGLE: Names = {
     "role": "single",

@@ -125,12 +125,11 @@ def node_gpus(point: Point, settings: DeploymentSettings, hardware: str) -> int:
 
 
 def _paired(nodes: MultiNode) -> None:
-    """Refuse roles without workers, and roles that do not agree with `disagg`."""
+    """Refuse a deployment without prefill workers, and decode workers that nothing is handed to."""
     if not nodes.prefill.workers:
         raise InputError("prefill has no worker: give it some, decode may have none")
-    if nodes.disagg != bool(nodes.decode.workers):
-        said = "is true, and decode has no" if nodes.disagg else "is false, and decode has a"
-        raise InputError(f"disagg {said} worker")
+    if nodes.decode.workers and not nodes.disagg:
+        raise InputError("disagg is false, and decode has a worker")
 
 
 def _claimed(role: Role, pool: Pool, settings: DeploymentSettings) -> None:
