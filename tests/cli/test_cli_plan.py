@@ -42,7 +42,8 @@ pools:
       osl: 1024
       search-space:
       - conc-list: [64, 8]
-        prefill: { num-worker: 1, tp: 4, ep: 4, dp-attn: true, additional-settings: ["A=1"] }
+        prefill: { num-worker: 1, tp: 4, ep: 4, dp-attn: true,
+          additional-settings: ["DECODE_NODES=2"] }
         decode: { num-worker: 2, tp: 8, ep: 8, dp-attn: false }
 """
 RUNNERS = """\
@@ -90,7 +91,7 @@ def test_rows_of_inferencex(folder: Path) -> None:
     assert [row["conc"] for row in found] == [4, 8, 16, 32, 64, 1, 2, [64, 8]]
     assert [row["run-eval"] for row in found] == [False] * 3 + [True] * 2 + [False] * 2 + [True]
     assert found[-1]["prefill"] == {
-        "additional-settings": ["A=1"],
+        "additional-settings": ["DECODE_NODES=2"],
         "dcp-size": 1,
         "dp-attn": True,
         "ep": 4,
@@ -108,7 +109,7 @@ def test_json_has_a_point_a_line(folder: Path) -> None:
     assert str(first["id"]).startswith("pools_8k1k_p1xdep4ep4dpa_d2xtep8ep8_")
     point = first["point"]
     assert isinstance(point, dict)
-    assert point["multi_node"]["prefill"]["settings"] == [["A", "1"]]
+    assert point["multi_node"]["prefill"]["settings"] == [["DECODE_NODES", "2"]]
 
 
 @pytest.mark.parametrize(("chunk", "sizes"), [((), [8]), (("--chunk", "3"), [3, 3, 2])])

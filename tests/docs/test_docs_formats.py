@@ -10,13 +10,17 @@ from docs_pages import DOCS, code_spans, first_names, rows, section
 from inferometer.core import (
     ClientReport,
     ClientSettings,
+    DeploymentSettings,
     EngineTotals,
+    ExternalFile,
     LaunchPlan,
     MultiNode,
     Point,
     Pool,
     Reason,
     Result,
+    RoleLaunch,
+    SideProcess,
     Verdict,
     Window,
     WorkloadSettings,
@@ -47,6 +51,8 @@ TABLES = {
     "launch.json: LaunchFile": LaunchFile,
     "Point": Point,
     "LaunchPlan": LaunchPlan,
+    "RoleLaunch": RoleLaunch,
+    "Additional settings": DeploymentSettings,
     "client.json: ClientFile": ClientFile,
     "ClientReport": ClientReport,
     "EngineTotals": EngineTotals,
@@ -96,7 +102,8 @@ def test_a_field_that_is_gone_is_seen() -> None:
 
 
 def test_fields_inside_fields_are_named() -> None:
-    assert {*names(Versions), *names(Reason), *names(MultiNode), *names(Pool)} <= SPANS
+    inside = (Versions, Reason, MultiNode, Pool, SideProcess, ExternalFile)
+    assert {name for kind in inside for name in names(kind)} <= SPANS
 
 
 def test_the_format_version_is_stated() -> None:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 import pytest
 
 from inferometer.clock import NS, RealClock
-from inferometer.load.connection import MAX_IDLE_S, Connection, ConnectionPool
+from inferometer.load.connection import Connection, ConnectionPool
 from inferometer.load.http import Server
 from inferometer.load.stamps import ArrivalStamps, WallOffset
 from referee import free_port
 
 pytestmark = pytest.mark.sockets
+KEEP_ALIVE_S = 4.0
 
 
 class HandClock(RealClock):
@@ -28,10 +29,12 @@ class HandClock(RealClock):
 
 
 @contextmanager
-def pool_with(count: int) -> Iterator[tuple[ConnectionPool, HandClock, list[socket.socket]]]:
+def pool_with(
+    count: int, keep_alive_s: float = KEEP_ALIVE_S
+) -> Iterator[tuple[ConnectionPool, HandClock, list[socket.socket]]]:
     """A pool of `count` idle connections, oldest first, and their other ends."""
     clock = HandClock()
-    pool = ConnectionPool(Server("h", 80, tls=False), clock)
+    pool = ConnectionPool(Server("h", 80, tls=False), clock, keep_alive_s)
     peers = []
     for _ in range(count):
         ours, theirs = socket.socketpair()
@@ -74,12 +77,21 @@ def test_the_most_recently_used_is_first() -> None:
 def test_one_that_has_idled_too_long_is_closed() -> None:
     async def main() -> None:
         with pool_with(2) as (pool, clock, peers):
-            clock.at_ns = round(MAX_IDLE_S * NS) + NS // 2  # since 0 s: stale, since 1 s: not
+            clock.at_ns = round(KEEP_ALIVE_S * NS) + NS // 2  # since 0 s: stale, since 1 s: not
             fresh = pool.take()
             assert fresh is not None
             fresh.close()
             assert pool.take() is None
             assert peers[0].recv(1) == b"", "closed by us"
+
+    asyncio.run(main())
+
+
+def test_nothing_is_kept_where_nothing_may_idle() -> None:
+    async def main() -> None:
+        with pool_with(1, keep_alive_s=0) as (pool, clock, _peers):
+            clock.at_ns += 1
+            assert pool.take() is None
 
     asyncio.run(main())
 
@@ -111,7 +123,7 @@ def test_an_idle_connection_that_is_written_to_is_closed() -> None:
 
 def test_the_address_that_answered_is_tried_first() -> None:
     async def main() -> None:
-        pool = ConnectionPool(Server("h", 80, tls=False), RealClock())
+        pool = ConnectionPool(Server("h", 80, tls=False), RealClock(), KEEP_ALIVE_S)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()

@@ -15,11 +15,16 @@ from examples import POINT
 from inferometer.core import (
     AgenticCoding,
     ClientSettings,
+    DeploymentSettings,
+    ExternalFile,
     LaunchPlan,
     MultiNode,
     Origin,
+    Point,
     Pool,
+    RoleLaunch,
     RouterPlan,
+    SideProcess,
     WorkloadSettings,
 )
 from inferometer.plan import digest
@@ -65,7 +70,51 @@ PLAN = LaunchPlan(
     workload=WORKLOAD,
     origins={"image": Origin("a.yaml", 1, None, None)},
 )
-NOT_COUNTED = {("point", "config"), ("plan", "origins")}
+SETTINGS = DeploymentSettings(
+    config_file="a.yaml",
+    eval_config_file="b.yaml",
+    client_image="c:1",
+    prefill_image="d:1",
+    synthetic_acceptance=True,
+    synthetic_acceptance_length=2.49,
+    prefill_nodes=1,
+    decode_nodes=2,
+    prefill_workers=1,
+    decode_mtp_size=3,
+    gpus_per_node=8,
+    slurm_partition="batch",
+    other={"A": "1"},
+)
+LAUNCH = RoleLaunch(
+    role="prefill",
+    index=0,
+    nodes=1,
+    node_rank=0,
+    gpus=2,
+    hardware="h200",
+    parallelism=POINT.parallelism,
+    kv_transfer="nixl",
+    image="i:1",
+    argv=("serve",),
+    env={"A": "1"},
+    files={"f": "x"},
+)
+SEVERAL = dataclasses.replace(
+    PLAN,
+    side=(SideProcess("etcd", ("etcd",), {"A": "1"}, "router_0"),),
+    launches=(LAUNCH,),
+    external=ExternalFile("a.yaml", "00"),
+    settings=SETTINGS,
+    require_power="native",
+)
+POOL = Pool(1, POINT.parallelism, "h200", (("GPUS_PER_NODE", "8"),))
+POOLS = MultiNode(POOL, POOL, disagg=True, p2p_transfer="nixl", gpus_per_node=8)
+Settings = tuple[tuple[str, str], ...]
+NOT_COUNTED = {
+    ("point", "config"),
+    ("plan", "origins"),
+    ("plan", "settings", "slurm_partition"),
+}
 
 
 def leaves(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -91,7 +140,7 @@ def other(value: Any) -> Any:
         case None:
             return "x"
         case tuple():
-            return (*value, "x")
+            return value[1:]
         case _:
             return {**value, "x": "x"}
 
@@ -103,14 +152,46 @@ def changed(value: Any, path: tuple[str, ...]) -> Any:
     return dataclasses.replace(value, **{path[0]: inner})
 
 
-LEAVES = [*leaves(POINT, ("point",)), *leaves(PLAN, ("plan",))]
+LEAVES = [
+    path
+    for path in (*leaves(POINT, ("point",)), *leaves(SEVERAL, ("plan",)))
+    if path != ("point", "multi_node")
+]
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=".".join)
 def test_every_value_that_can_move_a_number_counts(path: tuple[str, ...]) -> None:
     point = changed(POINT, path[1:]) if path[0] == "point" else POINT
-    plan = changed(PLAN, path[1:]) if path[0] == "plan" else PLAN
-    assert (digest(point, plan) == digest(POINT, PLAN)) == (path in NOT_COUNTED)
+    plan = changed(SEVERAL, path[1:]) if path[0] == "plan" else SEVERAL
+    assert (digest(point, plan) == digest(POINT, SEVERAL)) == (path in NOT_COUNTED)
+
+
+@pytest.mark.parametrize("path", leaves(LAUNCH, ()), ids=".".join)
+def test_every_value_of_a_launch_counts(path: tuple[str, ...]) -> None:
+    plan = dataclasses.replace(SEVERAL, launches=(changed(LAUNCH, path),))
+    assert digest(POINT, plan) != digest(POINT, SEVERAL)
+
+
+@pytest.mark.parametrize("path", leaves(SEVERAL.side[0], ()), ids=".".join)
+def test_every_value_of_a_side_process_counts(path: tuple[str, ...]) -> None:
+    plan = dataclasses.replace(SEVERAL, side=(changed(SEVERAL.side[0], path),))
+    assert digest(POINT, plan) != digest(POINT, SEVERAL)
+
+
+def test_the_order_of_launches_and_side_processes_counts() -> None:
+    other_launch = dataclasses.replace(LAUNCH, index=1)
+    side = (*SEVERAL.side, dataclasses.replace(SEVERAL.side[0], name="nats"))
+    plan = dataclasses.replace(SEVERAL, launches=(LAUNCH, other_launch), side=side)
+    turned = dataclasses.replace(plan, launches=plan.launches[::-1])
+    assert len({digest(POINT, p) for p in (plan, turned)}) == 2
+    assert digest(POINT, dataclasses.replace(plan, side=side[::-1])) != digest(POINT, plan)
+
+
+def test_a_setting_that_was_a_constant_once_leaves_old_digests_alone() -> None:
+    assert CLIENT.keep_alive_s == 4.0
+    assert "keep_alive_s" not in CANONICAL
+    longer = dataclasses.replace(CLIENT, keep_alive_s=5.0)
+    assert digest(POINT, dataclasses.replace(PLAN, client=longer)) != digest(POINT, PLAN)
 
 
 def test_there_are_leaves_in_every_part() -> None:
@@ -147,14 +228,64 @@ def test_a_scenario_and_a_missing_router_count() -> None:
     assert len({digest(POINT, PLAN), digest(agentic, PLAN), digest(POINT, bare)}) == 3
 
 
+def several(nodes: MultiNode = POOLS) -> Point:
+    return dataclasses.replace(POINT, multi_node=nodes)
+
+
+def with_settings(prefill: Settings, decode: Settings = ()) -> str:
+    nodes = dataclasses.replace(
+        POOLS,
+        prefill=dataclasses.replace(POOL, settings=prefill),
+        decode=dataclasses.replace(POOL, settings=decode),
+    )
+    return digest(several(nodes), PLAN)
+
+
 def test_every_value_of_pools_counts() -> None:
-    pool = Pool(1, POINT.parallelism, "h200", (("A", "1"),))
-    pools = MultiNode(pool, pool, disagg=True, p2p_transfer="nixl")
-    several = dataclasses.replace(POINT, multi_node=pools)
-    paths = leaves(pools, ("multi_node",))
-    assert len(paths) == 2 * 9 + 2
-    found = {digest(changed(several, path), PLAN) for path in paths}
-    assert len(found | {digest(several, PLAN), digest(POINT, PLAN)}) == len(paths) + 2
+    # Settings count by what they come to, as the next tests say.
+    paths = [path for path in leaves(POOLS, ("multi_node",)) if path[-1] != "settings"]
+    assert len(paths) == 2 * 8 + 3
+    found = {digest(changed(several(), path), PLAN) for path in paths}
+    assert len(found | {digest(several(), PLAN), digest(POINT, PLAN)}) == len(paths) + 2
+
+
+KNOWN = [
+    ("CONFIG_FILE", "a.yaml"),
+    ("EVAL_CONFIG_FILE", "b.yaml"),
+    ("CLIENT_IMAGE", "c:1"),
+    ("PREFILL_IMAGE", "d:1"),
+    ("SYNTHETIC_ACCEPTANCE", "true"),
+    ("SYNTHETIC_ACCEPTANCE_LENGTH", "2.49"),
+    ("PREFILL_NODES", "1"),
+    ("DECODE_NODES", "2"),
+    ("PREFILL_WORKERS", "1"),
+    ("DECODE_MTP_SIZE", "0"),
+    ("GPUS_PER_NODE", "4"),
+    ("SOMETHING", "else"),
+    ("PREFILL_NODES", "$(reboot)"),
+]
+
+
+@pytest.mark.parametrize("pair", KNOWN, ids="=".join)
+def test_every_setting_but_one_counts(pair: tuple[str, str]) -> None:
+    assert with_settings((pair,)) != with_settings(())
+    assert with_settings((pair,)) != with_settings(((pair[0], "7"),))
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_the_partition_of_a_queue_moves_no_number(one: str, other_one: str) -> None:
+    digests = {with_settings((("SLURM_PARTITION", name),)) for name in (one, other_one) if name}
+    assert digests <= {with_settings(())}
+
+
+@given(st.lists(st.sampled_from(KNOWN[:-1]), unique_by=lambda pair: pair[0]), st.randoms())
+def test_settings_count_by_what_they_say_not_by_where_and_in_which_order(
+    pairs: list[tuple[str, str]], random: Any
+) -> None:
+    mixed = list(pairs)
+    random.shuffle(mixed)
+    cut = random.randint(0, len(mixed))
+    assert with_settings(tuple(pairs)) == with_settings(tuple(mixed[:cut]), tuple(mixed[cut:]))
 
 
 def test_the_measurement_version_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.errors import InputError
-from inferometer.plan.derivations import MAX_LIST, next_pow2, sequence_cap
+from inferometer.plan.derivations import MAX_LIST, MAX_TEXT, next_pow2, sequence_cap
 from inferometer.plan.expressions import MAX_INT, Value, check, evaluate, filled_in
 from inferometer.plan.templates import check_template, render
 
@@ -21,6 +21,11 @@ NAMES: dict[str, Value | None] = {
     "dp_attn": False,
     "isl": None,
 }
+
+
+STARS = "*" * 20
+GROWING = f"place('{STARS}', place('{STARS}', place('{STARS}', place('{STARS}', 'ab'))))"
+"""160,000 characters from a hundred."""
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,12 @@ NAMES: dict[str, Value | None] = {
         ("pow2_steps(65, 100)", ()),
         ("steps(1, 2, 1) == pow2_steps(1, 2)", True),
         ("numbered('tcp://h:', 5555, 2)", "tcp://h:5555,tcp://h:5556"),
+        ("place('<*_host>:<*_port+1>', 'decode_0')", "{decode_0_host}:{decode_0_port+1}"),
+        (
+            "each('-d http://<*_host>', 'a_0,b_1')",
+            ("-d", "http://{a_0_host}", "-d", "http://{b_1_host}"),
+        ),
+        ("each('-d *', '')", ()),
         ("acceptance_length('dsv4', 'mtp', 3)", 2.49),
         ("clamp(conc, 1, 4)", 4),
         ("clamp(conc, 8, 16)", 8),
@@ -133,6 +144,16 @@ def test_values(source: str, expected: Value) -> None:
         ("steps(1, 2, 1) + 1", "expected a number, got (1, 2)"),
         ("numbered('a', 1, 65)", "numbered takes integers and a count of 1 to 64, got (1, 65)"),
         ("numbered(1, 1, 1)", "expected a text, got 1"),
+        ("each('-d', 1)", "expected a text, got 1"),
+        ("place(each('*', 'a'), 'b')", "expected a text, got ('a',)"),
+        ("each('* ' * 2, 'a')", "expected a number, got '* '"),
+        (GROWING, "a text has at most 65536 characters"),
+        (f"each({GROWING}, 'a')", "a text has at most 65536 characters"),
+        (f"each('{'* ' * 80}', numbered('', 0, 64))", "a list has at most 4096 words"),
+        (
+            "numbered(numbered(numbered('abc', 1, 64), 1, 64), 1, 64)",
+            "a text has at most 65536 characters",
+        ),
         (
             "acceptance_length('dsv4', 'ngram', 1)",
             "no acceptance curve for 'ngram' drafts of 'dsv4'",
@@ -163,7 +184,8 @@ def test_a_wrong_name_shows_without_a_point_and_in_the_branch_not_taken() -> Non
 
 WORDS = """
     conc tp share scenario dp_attn isl nope min max ceil next_pow2 sequence_cap clamp round steps
-    pow2_steps numbered 0 1 2.5 64 1e308 9223372036854775807 'a' '' ( ) , + - * / // % ** < <= ==
+    pow2_steps numbered each place '*' 'a,b' '<*_host>'
+    0 1 2.5 64 1e308 9223372036854775807 'a' '' ( ) , + - * / // % ** < <= ==
     != and or not if else . [ ] lambda : = None True False in is f'{1}' { } @ ~ & | ^ := await yield
 """
 ATOMS = st.sampled_from(WORDS.split())
@@ -186,12 +208,14 @@ def _within_bounds_or_refused(source: str) -> bool:
     except InputError:
         return True
     if isinstance(value, tuple):
-        numbers = all(type(number) is int and abs(number) <= MAX_INT for number in value)
-        return numbers and len(value) <= MAX_LIST
+        integers = all(type(item) is int and abs(item) <= MAX_INT for item in value)
+        words = all(type(item) is str for item in value)
+        short = sum(len(str(item)) for item in value) <= MAX_TEXT
+        return len(value) <= MAX_LIST and (integers or (words and short))
     assert isinstance(value, bool | int | float | str)
     if isinstance(value, float):
         return math.isfinite(value)
-    return isinstance(value, str) or abs(value) <= MAX_INT
+    return len(value) <= MAX_TEXT if isinstance(value, str) else abs(value) <= MAX_INT
 
 
 @given(st.text(alphabet="{}conc *2'port\n", max_size=30))

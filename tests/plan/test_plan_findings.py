@@ -116,8 +116,7 @@ def test_images(image: str, message: str | None) -> None:
             "tp: 4, ep: 8",
             12,
             f"{SPACE}[0].ep",
-            "8 ranks on 4 GPUs (workers * tp * pp * pcp-size): a rate a GPU would be divided by "
-            "too few",
+            "8 ranks on 4 GPUs (tp * pp * pcp-size): a rate a GPU would be divided by too few",
         ),
         (
             "    - search-space:",
@@ -144,7 +143,7 @@ def test_findings_of_several_nodes() -> None:
     what = "12 GPUs (tp * pp * pcp-size) are no multiple of a node of 8"
     ranks = "72 ranks on 36 GPUs (workers * tp * pp * pcp-size)"
     assert findings(text) == [
-        Problem(f"{ranks}: a rate a GPU would be divided by too few", "m.yaml", 17, _key("ep")),
+        Problem(f"{ranks}: counted as 72 GPUs a worker, one a rank", "m.yaml", 17, _key("ep")),
         Problem(what, "m.yaml", 17, f"{SPACE}[0].decode"),
     ]
     # A role without workers has no fault.

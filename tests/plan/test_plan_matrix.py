@@ -173,7 +173,7 @@ def test_a_multi_node_config_is_expanded_to_pools() -> None:
     settings = (("CONFIG_FILE", "a=b.yaml"), ("EMPTY", ""))
     prefill = Pool(2, Parallelism(8, 2, 1, 1, 8, True), None, settings)
     decode = Pool(1, Parallelism(4, 1, 1, 1, 1, False), None, ())
-    assert first[0].multi_node == MultiNode(prefill, decode, disagg=False, p2p_transfer="nixl")
+    assert first[0].multi_node == MultiNode(prefill, decode, False, "nixl", gpus_per_node=8)
     assert first[0].parallelism == prefill.parallelism
     assert (first[0].gpus, last[0].gpus) == (2 * 16 + 4, 24)
     assert (first[0].deployment, last[0].deployment) == ("P2xDEP8PP2+D1xTP4", "3xTP8")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import FixedSeqLen, LaunchPlan, Point, RoleLaunch
 from inferometer.errors import InputError
 from inferometer.plan import (
     Recipes,
@@ -28,6 +29,8 @@ FLASH = "dsv41flash-fp4-mi355x-vllm-agentic-dspark"
 FLASH_B300 = "dsv41flash-fp4-b300-vllm-agentic-dspark"
 ATOM = "dsv4-fp4-mi355x-atom-agentic-mtp"
 GLM = "glm5.2-fp4-mi355x-sglang-agentic-mtp"
+TILERT = "glm5.1-fp8-b200-tilert"
+GB200 = "glm5.2-fp4-gb200-dynamo-sglang-agentic-agg"
 LADDER = [1, 2, 4, 8, 16, 32, 64, 128]
 
 
@@ -52,7 +55,7 @@ def of(config: str, *, dp_attn: bool = False) -> dict[int, LaunchPlan]:
     }
 
 
-def value(plan: LaunchPlan, flag: str) -> str:
+def value(plan: LaunchPlan | RoleLaunch, flag: str) -> str:
     return plan.argv[plan.argv.index(flag) + 1]
 
 
@@ -62,8 +65,9 @@ def drafts(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def test_every_point_resolves_and_differs() -> None:
-    assert {point.config for point, _plan in plans()} == {FLASH, FLASH_B300, ATOM, GLM}
-    assert len(plans()) == 8 + 8 + 10 + 10
+    keys = {FLASH, FLASH_B300, ATOM, GLM, TILERT, GB200}
+    assert {point.config for point, _plan in plans()} == keys
+    assert len(plans()) == 8 + 8 + 10 + 10 + 2 + 6
     assert len({digest(point, plan) for point, plan in plans()}) == len(plans())
 
 
@@ -157,6 +161,78 @@ def test_host_blocks_and_graphs_of_glm(dp_attn: bool, ratio: str) -> None:
         assert value(plan, "--cuda-graph-max-bs-decode") == str(min(2 * conc, 64))
         assert "--cuda-graph-max-bs" not in plan.argv
         assert plan.env["SGLANG_SIMULATE_ACC_LEN"] == "3.61"
+
+
+def role(plan: LaunchPlan, name: str) -> RoleLaunch:
+    return next(each for each in plan.launches if each.name == name)
+
+
+def test_vllm_prefills_and_tilert_decodes_one_at_a_time() -> None:
+    points = [(point, plan) for point, plan in plans() if point.config == TILERT]
+    assert [point.scenario for point, _plan in points] == [
+        FixedSeqLen(1024, 1024),
+        FixedSeqLen(8192, 1024),
+    ]
+    for point, plan in points:
+        assert (point.conc, point.gpus, plan.require_power) == (1, 16, "native")
+        assert [each.name for each in plan.launches] == ["prefill_0", "decode_0", "router_0"]
+        prefill, decode, router = plan.launches
+        assert prefill.image == "vllm/vllm-openai:v0.26.0"
+        assert decode.image == router.image == "ghcr.io/tile-ai/tilert:0.1.5"
+        assert prefill.argv[:2] == ("vllm", "serve")
+        config = json.loads(value(prefill, "--kv-transfer-config"))
+        assert config["kv_connector"] == "TileRTConnector"
+        assert config["kv_connector_extra_config"] == {
+            "tilert_host": "{decode_0_host}",
+            "tilert_ctrl_port": 5556,
+            "tilert_transport": "nixl",
+            "tilert_model": "glm5",
+            "tilert_max_seq_len": 202752,
+        }
+        assert json.loads(value(prefill, "--speculative-config"))["num_speculative_tokens"] == 1
+        assert value(prefill, "--kv-cache-dtype") == "fp8_ds_mla"
+        assert value(decode, "--max-seq-len") == "202752"
+        assert value(decode, "--kv-cache-dtype") == "fp8"
+        assert "--with-mtp" in decode.argv
+        assert value(router, "--decode") == "{decode_0_host}:5556:{decode_0_port}"
+        assert plan.router is not None
+        assert plan.router.version == "0.1.5.post2"
+
+
+def test_tilert_refuses_two_at_once() -> None:
+    point = next(point for point, _plan in plans() if point.config == TILERT)
+    with pytest.raises(InputError, match="has one sequence at a time; 1 of them do not carry 2"):
+        resolve(dataclasses.replace(point, conc=2), recipes())
+
+
+def test_one_worker_over_two_nodes_of_gb200() -> None:
+    band = of(GB200)
+    assert list(band) == [1, 2, 4, 8, 12, 16]
+    for conc, plan in band.items():
+        names = [each.name for each in plan.launches]
+        assert names == ["aggregated_0", "aggregated_0_node1", "router_0"]
+        for rank in (0, 1):
+            worker = plan.launches[rank]
+            assert (worker.nodes, worker.node_rank, worker.gpus) == (2, rank, 4)
+            assert worker.argv[:3] == ("python3", "-m", "dynamo.sglang")
+            assert value(worker, "--tensor-parallel-size") == "8"
+            assert value(worker, "--node-rank") == str(rank)
+            assert (
+                value(worker, "--dist-init-addr") == "{aggregated_0_host}:{aggregated_0_port+2000}"
+            )
+            # The reference has 10 at every concurrency, and so queues 12 and 16.
+            assert value(worker, "--max-running-requests") == str(2 * conc)
+            assert value(worker, "--cuda-graph-max-bs") == str(2 * conc)
+            # 0.8 of two nodes' 860,160 MiB in 1e9 B, over eight ranks.
+            assert value(worker, "--hicache-size") == "180"
+        assert value(role(plan, "router_0"), "--router-mode") == "kv"
+        assert [side.name for side in plan.side] == ["etcd", "nats"]
+
+
+def test_the_files_that_are_not_of_the_reference_s_schema_say_so() -> None:
+    (master,) = newer_paths()[0]
+    before = Path(master).read_text().partition("  require-power: native")[0]
+    assert "InferenceX refuses require-power" in before
 
 
 def test_a_draft_length_without_a_measurement_is_an_error() -> None:

@@ -221,7 +221,8 @@ def test_an_unknown_framework_says_which_there_are() -> None:
         resolve(point, recipes(engines__mine="- command: [x]"))
     assert str(caught.value) == (
         "no recipe for framework 'simulatd'; did you mean 'simulated'?; "
-        "known: atom, external, mine, sglang, simulated, trt, vllm"
+        "known: atom, atom-disagg, dynamo, dynamo-sglang, dynamo-trt, dynamo-vllm, external, "
+        "llmd-vllm, mine, sglang, sglang-disagg, simulated, tilert, trt, vllm"
     )
 
 

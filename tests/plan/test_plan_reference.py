@@ -136,6 +136,17 @@ def faults(key: str) -> list[str]:
     return found
 
 
+def test_what_is_beside_an_engine_is_what_the_reference_starts_before_it() -> None:
+    started = 0
+    for row in (row for found in rows().values() for row in found):
+        plan = resolve(points()[identity_of_row(row)], packaged())
+        # The reference starts the servers of one engine at once, in no order of its own.
+        wanted = sorted(tuple(server["argv"]) for server in row.get("aux") or ())
+        assert sorted(side.argv for side in plan.side) == wanted
+        started += len(wanted)
+    assert started or not rows()
+
+
 absent = pytest.mark.skipif(not rows(), reason="the reference's launches are absent")
 
 

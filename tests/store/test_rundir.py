@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,7 +14,9 @@ from inferometer.core import (
     AgenticCoding,
     Arrivals,
     ClientSettings,
+    DeploymentSettings,
     Exchange,
+    ExternalFile,
     FixedSeqLen,
     KvOffload,
     LaunchPlan,
@@ -24,8 +27,10 @@ from inferometer.core import (
     Point,
     Pool,
     Record,
+    RoleLaunch,
     Sample,
     Scenario,
+    SideProcess,
     Status,
     WorkloadSettings,
 )
@@ -246,12 +251,45 @@ def test_a_point_of_pools_comes_back_whole(tmp_path: Path) -> None:
     assert folder.launch().point == several
 
 
+def test_the_launches_of_a_deployment_come_back_whole(tmp_path: Path) -> None:
+    launch = RoleLaunch(
+        role="prefill",
+        index=0,
+        nodes=2,
+        node_rank=1,
+        gpus=8,
+        hardware="h200",
+        parallelism=point(AgenticCoding()).parallelism,
+        kv_transfer="nixl",
+        image="image:1",
+        argv=("serve",),
+        env={"A": "1"},
+        files={"f": "x"},
+    )
+    unset: dict[str, Any] = dict.fromkeys([field.name for field in fields(DeploymentSettings)])
+    plan = replace(
+        PLAN,
+        side=(SideProcess("etcd", ("etcd",), {}, "router_0"),),
+        launches=(launch,),
+        external=ExternalFile("a.yaml", None),
+        settings=DeploymentSettings(**{**unset, "gpus_per_node": 8, "other": {"A": "1"}}),
+        require_power="native",
+    )
+    folder = RunDir(tmp_path / "run").point("p1")
+    folder.begin(point(AgenticCoding()), "d", plan)
+    assert folder.launch().plan == plan
+
+
 def test_a_launch_file_from_before_there_were_pools_is_read(tmp_path: Path) -> None:
     folder = RunDir(tmp_path / "run").point("p1")
     folder.begin(point(AgenticCoding()), "d1", PLAN)
     path = folder.path / "launch.json"
     content = orjson.loads(path.read_bytes())
     del content["point"]["multi_node"]
+    for later in ("side", "launches", "external", "settings", "require_power"):
+        del content["plan"][later]
+    del content["plan"]["client"]["keep_alive_s"]
+    del content["point"]["require_power"]
     path.write_bytes(orjson.dumps(content))
     assert folder.launch().point == point(AgenticCoding())
 

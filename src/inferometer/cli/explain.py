@@ -38,7 +38,9 @@ def explain(
     """Print every value of a point's launch with the file, line and condition of the rule that set
     it, and its expression with the point's values put in.
 
-    NAMES keep some: a flag (after --), a variable, a file, a section such as workload.
+    NAMES keep some: a flag (after --), a variable, a file, a section such as workload. Values of a
+    deployment of several roles stand under the launch that has them, such as prefill_0; of a role's
+    other launches only what differs is shown.
     """
     choice = chosen(key, masters, runners, compat, asked)
     values = _named(explained(choice.point, choice.recipes), names)
@@ -55,8 +57,8 @@ def _named(values: Sequence[Explanation], names: Sequence[str]) -> list[Explanat
             raise InputError(f"no value has the name {name!r}{nearest(name, known)}")
     kept = [value for value in values if not names or _names(value) & set(names)]
     used = {word for value in kept for word in _WORD.findall(_written(value))}
-    agreed = [value for value in values if value.target[0] == "let" and value not in kept]
-    return [value for value in agreed if value.target[1] in used] + kept
+    agreed = [value for value in values if "let" in value.target[:2] and value not in kept]
+    return [value for value in agreed if value.target[-1] in used] + kept
 
 
 def _names(value: Explanation) -> set[str]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from inferometer.cli.deployed import (
+    command,
+    comment,
+    content,
+    deployment_data,
+    deployment_shell,
+    file_lines,
+    side_lines,
+)
 from inferometer.cli.run import warn
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
-from inferometer.engine.process import fill_text
 from inferometer.errors import InputError
 from inferometer.plan import (
     SITE_PLACEHOLDERS,
@@ -20,6 +27,7 @@ from inferometer.plan import (
     Selection,
     check_budget,
     expand,
+    is_site_placeholder,
     load_configs,
     load_recipes,
     read_file,
@@ -42,6 +50,7 @@ Examples:
 def point_options(command: F) -> F:
     """The options that name one point of config files."""
     for option in (
+        click.option("--id", help="Id of the point, where nothing shorter tells it apart."),
         click.option("--compat", is_flag=True, help="Reproduce the reference's own faults too."),
         click.option("--spec-decoding", type=click.Choice(["none", "mtp", "draft_model"])),
         click.option("--osl", type=int, help="Output tokens of a fixed-length point."),
@@ -107,6 +116,7 @@ def _features(point: Point) -> dict[str, Any]:
         "isl": fixed.isl if fixed else None,
         "osl": fixed.osl if fixed else None,
         "spec_decoding": point.spec_decoding,
+        "id": point.id,
     }
 
 
@@ -147,12 +157,14 @@ def launch(
     for problem in check_budget(choice.point, plan):
         warn(str(problem))
     if form == "json":
-        data = _as_data(plan)
+        data = _as_data(plan) | deployment_data(plan, choice.point)
         if compat:
             data = _with_model_placeholder(data, choice.point.model)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(_shell(plan, {"model_path": choice.point.model} | values)))
+        values = {"model_path": choice.point.model} | values
+        several = deployment_shell(plan, choice.point, values)
+        click.echo("\n".join(_shell(plan, values) if plan.kind == "single-node" else several))
 
 
 def _site(pairs: Sequence[str]) -> dict[str, str]:
@@ -161,11 +173,12 @@ def _site(pairs: Sequence[str]) -> dict[str, str]:
     values |= {"workspace": ".", "repo": ".", "pid": "0"}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or name not in SITE_PLACEHOLDERS:
+        if not equals or "+" in name or not is_site_placeholder(name):
             known = ", ".join(sorted(SITE_PLACEHOLDERS))
+            known += ", or of a launch, such as prefill_0_host"
             raise InputError(f"--site takes NAME=VALUE with one of {known}; got {pair!r}")
-        if name == "port" and not value.isdecimal():
-            raise InputError(f"--site port takes a number, got {value!r}")
+        if name.endswith("port") and not value.isdecimal():
+            raise InputError(f"--site {name} takes a number, got {value!r}")
         values[name] = value
     return values
 
@@ -175,7 +188,7 @@ def _as_data(plan: LaunchPlan) -> dict[str, Any]:
         "image": plan.image,
         "argv": list(plan.argv),
         "env": dict(plan.env),
-        "files": {name: _content(text) for name, text in plan.files.items()},
+        "files": {name: content(text) for name, text in plan.files.items()},
         "router": _router(plan.router),
     }
 
@@ -202,32 +215,14 @@ def _with_model_placeholder(value: Any, model: str) -> Any:
     return value
 
 
-def _content(text: str) -> Any:
-    """JSON by its content, other text as it is."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _shell(plan: LaunchPlan, site: Mapping[str, str]) -> Iterator[str]:
-    """Lines to paste: files into the working directory, the engine, then the router."""
-    yield f"# image: {plan.image}"
+    """Lines to paste: files into the working directory, side processes, the engine, the router."""
+    yield comment(f"image: {plan.image}")
     for name, text in plan.files.items():
-        yield f"cat > {shlex.quote(name)} <<'END'"
-        yield fill_text(text, site)
-        yield "END"
-    exports = (f"{name}={shlex.quote(fill_text(text, site))}" for name, text in plan.env.items())
-    yield " \\\n  ".join((*exports, _command(plan.argv, site)))
+        yield from file_lines(name, text, site)
+    yield from side_lines(plan, site)
+    yield command(plan.env, plan.argv, site)
     if plan.router is not None and plan.router.argv:
-        yield f"# router: {plan.router.name} {plan.router.version}, once the engine serves"
-        yield _command(plan.router.argv, site)
-
-
-def _command(argv: Sequence[str], site: Mapping[str, str]) -> str:
-    """Quoted words, a flag and its value a line."""
-    text = ""
-    for word in argv:
-        quoted = shlex.quote(fill_text(word, site))
-        text += f" \\\n  {quoted}" if word.startswith("--") else f" {quoted}"
-    return text.removeprefix(" ")
+        router = f"{plan.router.name} {plan.router.version}"
+        yield comment(f"router: {router}, once the engine serves")
+        yield command({}, plan.router.argv, site)

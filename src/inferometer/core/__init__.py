@@ -4,6 +4,16 @@ Units: times are integer nanoseconds of CLOCK_MONOTONIC (`_ns`) on the way, seco
 is declared and in results; counts are tokens. Unknown is None, never 0.
 """
 
+from inferometer.core.deployment import (
+    TRANSFERS,
+    DeploymentSettings,
+    ExternalFile,
+    KvTransfer,
+    Role,
+    RoleLaunch,
+    SideProcess,
+    launch_name,
+)
 from inferometer.core.plan import (
     ClientSettings,
     LaunchPlan,
@@ -42,14 +52,18 @@ from inferometer.core.result import (
 from inferometer.core.session import Prompt, Request, Session, Turn
 
 __all__ = [
+    "TRANSFERS",
     "AgenticCoding",
     "Arrivals",
     "ClientReport",
     "ClientSettings",
+    "DeploymentSettings",
     "EngineTotals",
     "Exchange",
+    "ExternalFile",
     "FixedSeqLen",
     "KvOffload",
+    "KvTransfer",
     "LaunchPlan",
     "MultiNode",
     "Origin",
@@ -62,15 +76,19 @@ __all__ = [
     "Record",
     "Request",
     "Result",
+    "Role",
+    "RoleLaunch",
     "Router",
     "RouterPlan",
     "Sample",
     "Scenario",
     "Session",
+    "SideProcess",
     "Status",
     "Turn",
     "Verdict",
     "VerdictLevel",
     "Window",
     "WorkloadSettings",
+    "launch_name",
 ]

@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from inferometer.core.deployment import (
+    DeploymentSettings,
+    ExternalFile,
+    RoleLaunch,
+    SideProcess,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -43,6 +50,10 @@ class ClientSettings:
     """Live share of failed requests above which the point is stopped."""
     grace_s: float
     """After the window, how long requests already sent are followed."""
+    keep_alive_s: float = 4.0
+    """How long an idle connection may wait for its next request; 0: each request has its own.
+    Servers on uvicorn close idle ones after 5 s: sending into that moment must not happen.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,10 @@ class WorkloadSettings:
 class LaunchPlan:
     """Everything that can move a number, resolved. `origins` maps `argv.--flag`, `env.NAME`,
     `client.field`, `workload.field` to the rule that set it.
+
+    An engine on one node: `argv` and what is beside it. A deployment of several roles: no `argv`
+    but `launches`, workers first, and their origins under the launch's name
+    (`prefill_0.argv.--flag`). An `external` plan has neither. `side` is started before all of them.
     """
 
     image: str
@@ -84,3 +99,16 @@ class LaunchPlan:
     client: ClientSettings
     workload: WorkloadSettings
     origins: Mapping[str, Origin]
+    side: tuple[SideProcess, ...] = ()
+    launches: tuple[RoleLaunch, ...] = ()
+    external: ExternalFile | None = None
+    settings: DeploymentSettings | None = None
+    require_power: Literal["native"] | None = None
+    """`native`: without power that the nodes' own sensors measured the point is no result."""
+
+    @property
+    def kind(self) -> Literal["single-node", "multi-node", "external"]:
+        """What is started: one engine, several roles, or what a file elsewhere says."""
+        if self.external is not None:
+            return "external"
+        return "multi-node" if self.launches else "single-node"

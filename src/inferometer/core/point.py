@@ -101,8 +101,19 @@ class Pool:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all workers."""
-        return self.workers * self.parallelism.gpus
+        """GPUs of all workers: workers · tp · pp · pcp, or workers · ep where ep is above that.
+
+        Every expert rank holds a GPU. So ranks that all workers together have no GPUs for are
+        those of each worker, whose attention is data-parallel and whose `tp` counts one rank of it.
+        """
+        declared = self.workers * self.parallelism.gpus
+        spread = self.workers * self.parallelism.ep
+        return spread if self.parallelism.ep > declared else declared
+
+    @property
+    def worker_gpus(self) -> int:
+        """GPUs of one worker; 0 without workers."""
+        return self.gpus // self.workers if self.workers else 0
 
     @property
     def label(self) -> str:
@@ -118,6 +129,8 @@ class MultiNode:
     decode: Pool
     disagg: bool
     p2p_transfer: str | None
+    gpus_per_node: int | None = None
+    """As the runner file has it; None where it does not say."""
 
     @property
     def gpus(self) -> int:
@@ -157,6 +170,8 @@ class Point:
     max_model_len: int | None
     repeat: int
     multi_node: MultiNode | None = None
+    require_power: Literal["native"] | None = None
+    """Without power measured by the nodes' own sensors the point is no result."""
 
     @property
     def gpus(self) -> int:

@@ -29,7 +29,7 @@ import orjson
 from inferometer.errors import EngineError, InputError, Problem
 
 POLL_S = 0.05
-_BESIDE_PORT = re.compile(r"\{port\+([0-9]{1,5})\}")
+_BESIDE_PORT = re.compile(r"\{((?:[a-z]+_[0-9]+_(?:node[0-9]+_)?)?port)\+([0-9]{1,5})\}")
 STOP_S = 10.0
 """After SIGTERM, how long before SIGKILL."""
 TAIL_LINES = 5
@@ -66,10 +66,12 @@ def fill_text(text: str, site: Mapping[str, str]) -> str:
     """One text with the site's values; a placeholder that the site has no value for stays."""
     for name, value in site.items():
         text = text.replace(f"{{{name}}}", value)
-    if "port" not in site:
-        return text
-    port = int(site["port"])
-    return _BESIDE_PORT.sub(lambda beside: str(port + int(beside[1])), text)
+
+    def beside(found: re.Match[str]) -> str:
+        port = site.get(found[1])
+        return found[0] if port is None else str(int(port) + int(found[2]))
+
+    return _BESIDE_PORT.sub(beside, text)
 
 
 @dataclass(frozen=True, slots=True)

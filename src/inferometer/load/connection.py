@@ -28,8 +28,6 @@ READ_BYTES = 65_536
 MAX_READS = 16
 """In one go; a faster sender waits for the other connections' turn."""
 TLS_WRITE_BYTES = 262_144
-MAX_IDLE_S = 4.0
-"""Servers on uvicorn close idle connections after 5 s: sending into that moment must not happen."""
 
 
 class Receiver(Protocol):
@@ -175,11 +173,14 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class ConnectionPool:
-    """Connections to one server: the most recently used idle one first, else a new one."""
+    """Connections to one server: the most recently used idle one first, else a new one. None that
+    has been idle for more than `keep_alive_s` is used again.
+    """
 
-    def __init__(self, server: Server, clock: Clock) -> None:
+    def __init__(self, server: Server, clock: Clock, keep_alive_s: float) -> None:
         self._server = server
         self._clock = clock
+        self._keep_alive_ns = round(keep_alive_s * NS)
         self._stamps = ArrivalStamps(WallOffset(clock.now_ns))
         self._stamping = stamping_socket()
         self._context = ssl.create_default_context() if server.tls else None
@@ -189,7 +190,7 @@ class ConnectionPool:
 
     def take(self) -> Connection | None:
         """A live idle connection, or None."""
-        oldest_ns = self._clock.now_ns() - round(MAX_IDLE_S * NS)
+        oldest_ns = self._clock.now_ns() - self._keep_alive_ns
         while self._idle:
             connection, since_ns = self._idle.pop()
             if connection.open and since_ns >= oldest_ns and connection.is_idle():

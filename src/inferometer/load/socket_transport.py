@@ -53,7 +53,7 @@ class SocketTransport:
         self._headers = _fixed_headers(self._server, headers, self._api_key)
         self._affinity_header = _affinity_header(settings)
         self._clock = clock
-        self._pool = ConnectionPool(self._server, clock)
+        self._pool = ConnectionPool(self._server, clock, settings.keep_alive_s)
         self._open: dict[str, Flight] = {}
         self._drains: set[Drain] = set()
         self._aborted: dict[str, Status] = {}

@@ -17,10 +17,11 @@ from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
 from inferometer.plan.resolve import Explanation, explain, resolve
+from inferometer.plan.roles import pools_of
 from inferometer.plan.rows import reference_rows, row_of
 from inferometer.plan.select import Bounds, Selection, lowest, select, select_arms
 from inferometer.plan.source import Document, Read, read_document, read_file
-from inferometer.plan.templates import SITE_PLACEHOLDERS
+from inferometer.plan.templates import SITE_PLACEHOLDERS, is_site_placeholder
 
 __all__ = [
     "SITE_PLACEHOLDERS",
@@ -47,12 +48,14 @@ __all__ = [
     "expand_arms",
     "explain",
     "hardware_of",
+    "is_site_placeholder",
     "list_files",
     "load_configs",
     "load_recipes",
     "lowest",
     "mark_evals",
     "newer_paths",
+    "pools_of",
     "quickstart_paths",
     "read_document",
     "read_file",

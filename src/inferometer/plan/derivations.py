@@ -13,6 +13,8 @@ from inferometer.errors import InputError
 
 MAX_LIST = 4096
 """The longest list that an expression makes."""
+MAX_TEXT = 65_536
+"""Characters of a text that an expression makes, and of a list of texts together."""
 
 GRAPH_GIB = 18.71 + 19.40
 """GiB a GPU that graphs to 1,024 tokens took: pieces and full graphs of DeepSeek-V4.1-Flash on four
@@ -198,6 +200,33 @@ def numbered(prefix: str, first: int, count: int) -> str:
 def _positive(name: str, *numbers: int) -> None:
     if any(type(number) is not int or number < 1 for number in numbers):
         raise InputError(f"{name} takes positive integers, got {', '.join(map(str, numbers))}")
+
+
+def each(pattern: str, names: str) -> tuple[str, ...]:
+    """The words of `pattern` once for each of `names`, which are joined by commas.
+
+    A `*` stands for the name and `<...>` for a site placeholder, so that
+    `each("--decode http://<*_host>:<*_port>", "decode_0,decode_1")` is two words a worker. A
+    router is told its workers so.
+    """
+    words, keys = pattern.split(), [name for name in names.split(",") if name]
+    if len(words) * len(keys) > MAX_LIST:
+        raise InputError(f"a list has at most {MAX_LIST} words")
+    if sum(_placed(word, name) for word in words for name in keys) > MAX_TEXT:
+        raise InputError(f"the words of a list have at most {MAX_TEXT} characters together")
+    return tuple(place(word, name) for name in keys for word in words)
+
+
+def place(pattern: str, name: str) -> str:
+    """`pattern` with a name for `*` and a site placeholder for `<...>`."""
+    if _placed(pattern, name) > MAX_TEXT:
+        raise InputError(f"a text has at most {MAX_TEXT} characters")
+    return pattern.replace("*", name).replace("<", "{").replace(">", "}")
+
+
+def _placed(pattern: str, name: str) -> int:
+    """Length of what `place` makes."""
+    return len(pattern) + pattern.count("*") * (len(name) - 1)
 
 
 def _listed(numbers: range) -> tuple[int, ...]:

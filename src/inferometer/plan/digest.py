@@ -4,39 +4,89 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from inferometer import MEASUREMENT_VERSION
 from inferometer.core import LaunchPlan, Point
+from inferometer.plan.additional import settings_of
+
+LATER: Mapping[str, object] = {"keep_alive_s": 4.0}
+"""Client settings that were constants once, with the values that they had: the same experiment has
+the digest that it had then.
+"""
 
 
 def digest(point: Point, plan: LaunchPlan) -> str:
     """SHA-256, in hex, over the canonical JSON (sorted keys, no whitespace) of point and plan.
 
-    Left out: the config key's name and the origins of values, which move no number. Put in: the
-    measurement version, and through the workload the replay rules and the digest of its data.
+    Left out: the config key's name, the origins of values, and the Slurm partition, which move no
+    number. Put in: the measurement version, and through the workload the replay rules and the
+    digest of its data. What only some plans have (launches, side processes, files elsewhere,
+    settings of a deployment) is there only where they have it.
     """
-    identity = dataclasses.asdict(point)
-    del identity["config"]
-    if point.multi_node is None:
-        # A field that only other points have must not change the digest of these.
-        del identity["multi_node"]
     workload = dataclasses.asdict(plan.workload)
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None
+    client = dataclasses.asdict(plan.client)
+    for name, value in LATER.items():
+        if client[name] == value:
+            del client[name]
+    resolved = {
+        "image": plan.image,
+        "argv": plan.argv,
+        "env": dict(plan.env),
+        "files": dict(plan.files),
+        "router": _plain(plan.router),
+        "client": client,
+        "workload": workload,
+    }
+    some = {
+        "side": _plain(plan.side),
+        "launches": _plain(plan.launches),
+        "external": _plain(plan.external),
+        "settings": _moving(_plain(plan.settings)),
+        "require_power": plan.require_power,
+    }
     content = {
         "measurement_version": MEASUREMENT_VERSION,
-        "point": identity,
-        "plan": {
-            "image": plan.image,
-            "argv": plan.argv,
-            "env": dict(plan.env),
-            "files": dict(plan.files),
-            "router": dataclasses.asdict(plan.router) if plan.router else None,
-            "client": dataclasses.asdict(plan.client),
-            "workload": workload,
-        },
+        "point": _identity(point),
+        "plan": resolved | {name: value for name, value in some.items() if value not in (None, [])},
     }
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _identity(point: Point) -> dict[str, Any]:
+    """The point by what it says, whatever its config is called."""
+    identity = dataclasses.asdict(point)
+    del identity["config"]
+    if point.require_power is None:
+        del identity["require_power"]
+    if point.multi_node is None:
+        # A field that only other points have must not change the digest of these.
+        del identity["multi_node"]
+        return identity
+    # By what the settings come to: their order, and which role they are written at, is spelling.
+    for role in ("prefill", "decode"):
+        del identity["multi_node"][role]["settings"]
+    identity["multi_node"]["settings"] = _moving(_plain(settings_of(point.multi_node)))
+    return identity
+
+
+def _moving(settings: Any) -> Any:
+    """A deployment's settings without the one that moves no number."""
+    if isinstance(settings, dict):
+        settings.pop("slurm_partition", None)
+    return settings
+
+
+def _plain(value: Any) -> Any:
+    """Data classes as mappings, inside a tuple too."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value

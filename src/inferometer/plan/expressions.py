@@ -1,7 +1,7 @@
 """The closed language of recipe conditions and values: no code, no I/O, bounded in every way.
 
 Numbers, texts, true and false, the names of a point, + - * / // %, comparisons, and/or/not,
-`a if c else b`, and the functions below, some of which make lists of integers. Nothing converts:
+`a if c else b`, and the functions below, some of which make lists. Nothing converts:
 text is not compared with a number and a number is not a condition, so that a typo is an error and
 never a silently false condition. Every fault, whatever the source, is an InputError without a
 place; the caller knows the place.
@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from inferometer.errors import InputError, nearest
 from inferometer.plan import derivations
-from inferometer.plan.derivations import MAX_LIST
+from inferometer.plan.derivations import MAX_LIST, MAX_TEXT
 
-Value = bool | int | float | str | tuple[int, ...]
+Value = bool | int | float | str | tuple[int, ...] | tuple[str, ...]
 Names = Mapping[str, Value | None]
 """What an expression may name. None: known, and without a value at this point."""
 
@@ -111,18 +111,28 @@ def _value(node: ast.AST, names: Names) -> Value:
 
 def _bounded(value: object) -> Value:
     match value:
-        case bool() | str():
+        case bool():
             return value
+        case str() if len(value) <= MAX_TEXT:
+            return value
+        case str():
+            raise InputError(f"a text has at most {MAX_TEXT} characters")
         case int() if abs(value) <= MAX_INT:
             return value
         case float() if math.isfinite(value):
             return value
-        case tuple() if len(value) <= MAX_LIST and all(type(item) is int for item in value):
+        case tuple() if len(value) <= MAX_LIST and _alike(value):
             return value
         case int() | float():
             raise InputError("a number is too large (integers reach 2**63)")
         case _:
             raise InputError(f"not part of the expression language: {value!r}")
+
+
+def _alike(items: tuple[object, ...]) -> bool:
+    """Integers only, or texts only."""
+    kinds = {type(item) for item in items}
+    return kinds <= {int} or kinds <= {str}
 
 
 def _name(node: ast.Name, names: Names) -> Value:
@@ -258,6 +268,8 @@ FUNCTIONS: Mapping[str, _Function] = {
     "segment_gib": (derivations.segment_gib, 4, "nnnn"),
     "numbered": (derivations.numbered, 3, "tnn"),
     "acceptance_length": (derivations.acceptance_length, 3, "ttnt"),
+    "each": (derivations.each, 2, "tt"),
+    "place": (derivations.place, 2, "tt"),
 }
 """Name to function, the fewest arguments, and the kind of each: n a number, t a text. `round` takes
 a half to the even side.

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from inferometer.core import TRANSFERS, DeploymentSettings
 from inferometer.errors import Problem, nearest
+from inferometer.plan.additional import read_additional
 from inferometer.plan.schema import (
     Agentic,
     MultiNodeAgenticEntry,
@@ -68,8 +70,11 @@ class _Role:
 
     def spread_fault(self) -> str | None:
         """Why the experts do not lie on the GPUs of the role, or None."""
-        if self.ep > self.pool:
+        if self.ep > self.pool and self.several:
             message = f"{self.ep} ranks on {self.pool} GPUs (workers * tp * pp * pcp-size)"
+            return f"{message}: counted as {self.ep} GPUs a worker, one a rank"
+        if self.ep > self.pool:
+            message = f"{self.ep} ranks on {self.pool} GPUs (tp * pp * pcp-size)"
             return f"{message}: a rate a GPU would be divided by too few"
         return f"{self.ep} does not divide the {self.pool} GPUs" if self.pool % self.ep else None
 
@@ -93,6 +98,47 @@ def findings_of(written: Written) -> Iterator[Problem]:
     yield from _label(written)
     yield from _spreads(written)
     yield from _idle_share(written)
+    if isinstance(written.entry, MultiNodeConfig):
+        yield from _transfers(written, written.entry)
+        yield from _settings(written, written.entry)
+
+
+def _transfers(written: Written, entry: MultiNodeConfig) -> Iterator[Problem]:
+    named: list[tuple[DataPath, str | None]] = [(("kv-p2p-transfer",), entry.kv_p2p_transfer)]
+    for path, arm in entry.scenarios.arms():
+        named.append(((*path, "kv-p2p-transfer"), arm.kv_p2p_transfer))
+    for path, name in named:
+        if name is not None and name not in TRANSFERS:
+            hint = nearest(name, TRANSFERS) or f"; known: {', '.join(TRANSFERS)}"
+            yield written.problem(path, f"{name!r} is no way of transfer known here{hint}")
+
+
+def _settings(written: Written, entry: MultiNodeConfig) -> Iterator[Problem]:
+    """What of `additional-settings` cannot be read, or says another thing than the entry."""
+    for path, arm in entry.scenarios.arms():
+        places: list[DataPath] = []
+        pairs = []
+        for role, worker in (("prefill", arm.prefill), ("decode", arm.decode)):
+            for index, text in enumerate(worker.additional_settings):
+                places.append((*path, role, "additional-settings", index))
+                pairs.append((text.partition("=")[0], text.partition("=")[2]))
+        read = read_additional(pairs)
+        for number, message in read.faults:
+            yield written.problem(places[number], message)
+        for message in _contradictions(arm, read.settings):
+            yield written.problem(path, message)
+
+
+def _contradictions(arm: MultiNodeEntry, settings: DeploymentSettings) -> Iterator[str]:
+    told, workers = settings.prefill_workers, arm.prefill.num_worker
+    if told is not None and told != workers:
+        yield f"PREFILL_WORKERS is {told}, num-worker of prefill is {workers}"
+    drafts = settings.decode_mtp_size
+    if drafts is not None and (drafts > 0) != (arm.spec_decoding != "none"):
+        yield f"DECODE_MTP_SIZE is {drafts}, spec-decoding is {arm.spec_decoding}"
+    length = settings.synthetic_acceptance_length
+    if length is not None and arm.spec_decoding == "none":
+        yield "SYNTHETIC_ACCEPTANCE_LENGTH does nothing: spec-decoding is none"
 
 
 def _image(written: Written) -> Iterator[Problem]:

@@ -2,8 +2,8 @@
 
 Reads and checks a layer without any point: form, known sections and settings, and every expression.
 A later rule overrides an earlier one by key, and inside a mapping by its keys; null drops a flag, a
-variable, a file, the router, or a key of a mapping. A rule that refuses sets nothing: a point that
-it holds for has no launch.
+variable, a file, a side process, the router, or a key of a mapping. A rule that refuses sets
+nothing: a point that it holds for has no launch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import Field
 from inferometer.core import ClientSettings, WorkloadSettings
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.plan.expressions import check
-from inferometer.plan.fields import Items, Strict, Text, expect, validate
+from inferometer.plan.fields import Items, SomeItems, Strict, Text, expect, validate
 from inferometer.plan.names import LET_NAMES, POINT_NAMES
 from inferometer.plan.source import DataPath, Document, Read, read_document
 from inferometer.plan.templates import check_template
@@ -66,8 +66,15 @@ class _Router(Strict):
     argv: Items[Text] = ()
 
 
+class _Side(Strict):
+    argv: SomeItems[Text]
+    env: dict[str, EnvValue] = Field(default_factory=dict)
+    count: Scalar = 1
+
+
 class _Rule(Strict):
     when: Text | None = None
+    bases: Items[Text] = ()
     let: dict[str, Scalar] = Field(default_factory=dict)
     spell: dict[str, Text | None] = Field(default_factory=dict)
     image: Text | None = None
@@ -75,13 +82,15 @@ class _Rule(Strict):
     argv: dict[str, Tree] = Field(default_factory=dict)
     env: dict[str, EnvValue] = Field(default_factory=dict)
     files: dict[str, Tree] = Field(default_factory=dict)
+    side: dict[str, _Side | None] = Field(default_factory=dict)
     router: _Router | None = None
     client: dict[str, Scalar] = Field(default_factory=dict)
     workload: dict[str, Scalar] = Field(default_factory=dict)
     refuse: Text | None = None
 
 
-_WHOLE = ("image", "command", "router", "refuse")
+_WHOLE = ("bases", "image", "command", "router", "refuse")
+_WHOLE_BY_NAME = ("side",)
 _SETTINGS = {
     "let": list(LET_NAMES),
     "client": [field.name for field in fields(ClientSettings)],
@@ -91,7 +100,9 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of a rule, unevaluated: a scalar, a list of texts, or a router's mapping."""
+    """One value of a rule, unevaluated: a scalar, a list of texts, or the mapping of a router or of
+    a side process.
+    """
 
     target: Target
     value: Any
@@ -152,6 +163,8 @@ def _targets(data: dict[str, Any]) -> Iterator[tuple[Target, Any]]:
     for section, content in data.items():
         if section in _WHOLE:
             yield (section,), content
+        elif section in _WHOLE_BY_NAME:
+            yield from (((section, name), value) for name, value in content.items())
         elif section != "when":
             yield from _leaves((section,), content)
 

@@ -70,12 +70,13 @@ def _arms(key: str, config: Entry, runners: Runners, step: int) -> Iterator[Arm]
     for fixed in config.scenarios.fixed_seq_len or ():
         lengths = FixedSeqLen(fixed.isl, fixed.osl)
         for entry in fixed.search_space:
-            first = _first(key, config, entry, lengths, NO_OFFLOAD)
+            first = _first(key, config, entry, lengths, NO_OFFLOAD, runners)
             yield _climb(first, entry, step)
     for agentic in config.scenarios.agentic_coding or ():
         for arm in agentic.search_space:
             offload = _offload(config.runner, arm, agentic.dram_utilization, runners)
-            yield _climb(_first(key, config, arm, AgenticCoding(), offload), arm, step)
+            first = _first(key, config, arm, AgenticCoding(), offload, runners)
+            yield _climb(first, arm, step)
 
 
 def _climb(first: Point, entry: Ladder, step: int) -> Arm:
@@ -88,6 +89,7 @@ def _first(
     entry: SingleNodeEntry | MultiNodeEntry,
     scenario: Scenario,
     offload: KvOffload,
+    runners: Runners,
 ) -> Point:
     """The arm's point at one lane."""
     fixed = scenario if isinstance(scenario, FixedSeqLen) else None
@@ -96,7 +98,7 @@ def _first(
     nodes = None
     if isinstance(entry, MultiNodeEntry):
         assert isinstance(config, MultiNodeConfig)
-        nodes = _multi_node(config, entry)
+        nodes = _multi_node(config, entry, runners)
     return Point(
         config=key,
         image=config.image,
@@ -115,15 +117,18 @@ def _first(
         max_model_len=fixed.isl + fixed.osl + CONTEXT_SLACK if fixed else None,
         repeat=0,
         multi_node=nodes,
+        require_power=config.require_power,
     )
 
 
-def _multi_node(config: MultiNodeConfig, entry: MultiNodeEntry) -> MultiNode:
+def _multi_node(config: MultiNodeConfig, entry: MultiNodeEntry, runners: Runners) -> MultiNode:
+    node = runners.hardware.get(config.runner)
     return MultiNode(
         prefill=_pool(entry.prefill),
         decode=_pool(entry.decode),
         disagg=config.disagg,
         p2p_transfer=entry.kv_p2p_transfer or config.kv_p2p_transfer,
+        gpus_per_node=node.gpus_per_node if node else None,
     )
 
 

@@ -1,9 +1,9 @@
 """Recipe layers: where they lie, and which of them hold for a point.
 
-A layer of an engine, a model, a hardware kind, or a pair of engine and model is found by its name,
-beside the config files first, then in the package. A compat layer holds only where asked for.
-Layers directly in a `recipes` directory are free: they hold for every point and come last, so they
-override. What the rules resolve to is `resolve`'s part.
+A layer of an engine, a model, a hardware kind, a pair of engine and model, or a router is found by
+its name, beside the config files first, then in the package. A compat layer holds only where asked
+for. Layers directly in a `recipes` directory are free: they hold for every engine and come last, so
+they override. What the rules resolve to is `resolve`'s part.
 """
 
 from __future__ import annotations
@@ -11,19 +11,27 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from inferometer.core import Point
 from inferometer.errors import InputError, Problem, nearest
+from inferometer.plan.draft import holds
+from inferometer.plan.expressions import Names
 from inferometer.plan.layers import Layer, read_layer
 from inferometer.plan.source import Read, read_file
 
 ListFiles = Callable[[str], Sequence[str]]
 """Directory to the files below it, as relative paths with `/`. Empty where there is none."""
 
-KINDS = ("engines", "models", "hardware", "pairs", "compat")
+KINDS = ("engines", "models", "hardware", "pairs", "routers", "compat")
+MAX_BASES = 4
 _PACKAGES = Path(__file__).parents[2]
 _PACKAGED = "inferometer/plan/recipes"
+
+
+def _nothing(_path: str) -> None:
+    """No files beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +43,55 @@ class Recipes:
     free: tuple[Layer, ...]
     compat: bool = False
     """Whether the reference's own faults are reproduced."""
+    beside: Callable[[str], bytes | None] = _nothing
+    """A file by its path beside the config files; None where there is none."""
 
-    def layers(self, point: Point) -> tuple[Layer, ...]:
-        """The layers that hold for a point, weakest first. InputError for an unknown framework."""
-        engines = [name.removeprefix("engines/") for name in self.named if _kind(name) == "engines"]
-        if point.framework not in engines:
-            hint = f"{nearest(point.framework, engines)}; known: {', '.join(sorted(engines))}"
-            raise InputError(f"no recipe for framework {point.framework!r}{hint}")
-        names = [
-            f"engines/{point.framework}",
-            f"models/{point.model_prefix}",
-            f"hardware/{point.hardware}",
-            f"pairs/{point.framework}-{point.model_prefix}",
-        ]
+    def layers(self, point: Point, names: Names) -> tuple[Layer, ...]:
+        """The layers that hold for an engine of a point, weakest first. InputError for an unknown
+        framework.
+
+        An engine that runs another has it as a base: what is known of the base engine, of the model
+        and of both together comes before what the outer engine adds.
+        """
+        engines = (*self._bases(point.framework, names), point.framework)
+        kept = [f"engines/{engines[0]}", f"models/{point.model_prefix}"]
+        kept.append(f"hardware/{point.hardware}")
+        kept.append(f"pairs/{engines[0]}-{point.model_prefix}")
+        for engine in engines[1:]:
+            kept += [f"engines/{engine}", f"pairs/{engine}-{point.model_prefix}"]
         if self.compat:
-            names.append(f"compat/{point.framework}")
-        found = (self.named[name] for name in names if name in self.named)
+            kept += [f"compat/{engine}" for engine in engines]
+        found = (self.named[name] for name in kept if name in self.named)
         return (self.defaults, *found, *self.free)
+
+    def router_layers(self, router: str) -> tuple[Layer, ...]:
+        """The layers of a router, weakest first. InputError for one that nobody describes."""
+        if f"routers/{router}" not in self.named:
+            raise InputError(f"no recipe for router {router!r}{self._hint('routers', router)}")
+        return (self.defaults, self.named[f"routers/{router}"])
+
+    def _bases(self, engine: str, names: Names) -> list[str]:
+        """The engines that an engine runs, innermost first. InputError for an unknown one."""
+        if f"engines/{engine}" not in self.named:
+            hint = self._hint("engines", engine)
+            raise InputError(f"no recipe for framework {engine!r}{hint}")
+        layer = self.named[f"engines/{engine}"]
+        found: list[str] = []
+        for rule in layer.rules:
+            said = [setting for setting in rule.settings if setting.target == ("bases",)]
+            if not said or not holds(rule, names):
+                continue
+            for base in said[0].value:
+                if f"engines/{base}" not in self.named or len(found) == MAX_BASES:
+                    hint = self._hint("engines", base)
+                    what = f"no recipe for base engine {base!r}{hint}"
+                    raise InputError(Problem(what, layer.file, said[0].line, "bases"))
+                found.append(base)
+        return found
+
+    def _hint(self, kind: str, name: str) -> str:
+        known = [each.removeprefix(f"{kind}/") for each in self.named if _kind(each) == kind]
+        return f"{nearest(name, known)}; known: {', '.join(sorted(known))}"
 
 
 def list_files(directory: str) -> tuple[str, ...]:
@@ -82,6 +122,8 @@ def load_recipes(
             if _kind(name) is None:
                 free += _read(path, read, problems)
             elif _kind(name) not in KINDS:
+                if not _may_be_layer(read(path)):
+                    continue  # no layer: what a CONFIG_FILE names may lie there
                 places = ", ".join(KINDS)
                 problems.append(Problem(f"a layer lies in recipes/ or in one of {places}", path))
             elif name not in named:
@@ -89,7 +131,29 @@ def load_recipes(
     if problems:
         raise InputError(*problems)
     packaged = _packaged()
-    return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat)
+    beside = partial(_beside, read, [posixpath.dirname(root) for root in roots])
+    return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat, beside)
+
+
+def _beside(read: Read, directories: Sequence[str], path: str) -> bytes | None:
+    """The bytes of a relative path below one of the directories; None where it cannot be read, or
+    leads out of them.
+    """
+    if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        return None
+    for directory in directories:
+        try:
+            return read(posixpath.join(directory, path))
+        except InputError:
+            continue
+    return None
+
+
+def _may_be_layer(raw: bytes) -> bool:
+    """Whether a file's first line that says something begins a YAML list; or nothing says any."""
+    lines = (line.strip() for line in raw.splitlines())
+    said = next((each for each in lines if each and not each.startswith((b"#", b"---", b"%"))), b"")
+    return said.startswith((b"- ", b"[")) or said in (b"", b"-")
 
 
 def _packaged() -> dict[str, Layer]:

@@ -1,54 +1,54 @@
 """A point and its recipe layers into the exact launch plan, each value with the rule that set it.
 
-Pure: no file, no process, no randomness. Flags are not checked against the engine here.
+Pure but for one read: where a config names a file with the engine's settings, that file's bytes, if
+they lie beside the config. No process, no randomness. Flags are not checked against the engine.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inferometer.core import LaunchPlan, Origin, Point, RouterPlan
+from inferometer.core import (
+    ClientSettings,
+    DeploymentSettings,
+    ExternalFile,
+    KvTransfer,
+    LaunchPlan,
+    Origin,
+    Point,
+    RoleLaunch,
+    RouterPlan,
+    SideProcess,
+    WorkloadSettings,
+    launch_name,
+)
 from inferometer.errors import InputError, Problem
-from inferometer.plan.expressions import Names, Value, evaluate
-from inferometer.plan.layers import Layer, Rule, Setting, Target, texts
-from inferometer.plan.names import point_names
+from inferometer.plan.additional import settings_of
+from inferometer.plan.draft import LOAD, Draft, argv_of, as_words, drafted
+from inferometer.plan.expressions import Names
+from inferometer.plan.layers import Layer, Target
+from inferometer.plan.names import deployment_names, point_names, worker_names
 from inferometer.plan.recipes import Recipes
-from inferometer.plan.settings import check_settings
-from inferometer.plan.templates import as_text, expressions, render, with_values
+from inferometer.plan.roles import Process, point_of, processes, transfer_of
+from inferometer.plan.settings import Checked, check_settings
+from inferometer.plan.templates import as_text
 
 
 def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
     """Apply the layers that hold for the point. InputError holds every problem, each with the
     layer file and line of the rule at fault.
     """
-    draft = _drafted(point, recipes)
-    checked = check_settings(draft.section("client"), draft.section("workload"))
-    draft.problems += [draft.problem(path, message) for path, message in checked.faults]
-    draft.problems += [
-        Problem("no recipe rule sets it", key=name)
-        for name in ("image", "command")
-        if draft.tree.get(name) is None
-    ]
-    if draft.problems or checked.client is None or checked.workload is None:
-        raise InputError(*(_of_point(problem, point) for problem in draft.problems))
-    return LaunchPlan(
-        image=as_text(draft.tree["image"]),
-        argv=tuple(_argv(draft.tree["command"], _spelled(draft, "argv"))),
-        env=_texts(draft.section("env")),
-        files=_texts(_spelled(draft, "files")),
-        router=_router(draft.tree.get("router")),
-        client=checked.client,
-        workload=checked.workload,
-        origins=draft.kept_origins(),
-    )
+    return _resolved(point, recipes)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One value of a plan, as text, and the rule that set it."""
+    """One value of a plan, as text, and the rule that set it. `target` begins with the name of the
+    launch where the plan has several.
+    """
 
     target: Target
     value: str
@@ -58,209 +58,258 @@ class Explanation:
 
 
 def explain(point: Point, recipes: Recipes) -> tuple[Explanation, ...]:
-    """The names that layers agree on, then every value of the point's plan by section. InputError
-    where the point does not resolve.
+    """The names that layers agree on, then every value of the point's plan by section. Of the
+    launches of one role the first in full, of the others what differs. InputError where the point
+    does not resolve.
     """
-    plan = resolve(point, recipes)
-    draft = _drafted(point, recipes)
-    shown = {*plan.origins, *(f"let.{name}" for name in draft.section("let"))}
-    kept = [target for target in draft.origins if ".".join(target) in shown]
+    plan, drafts = _resolved(point, recipes)
+    found: list[Explanation] = []
+    known: dict[tuple[str, Target], str] = {}
+    for name, draft in drafts.items():
+        role = name.partition("_")[0]
+        for target in _shown(draft, plan, name):
+            if known.get((role, target)) == draft.written(target):
+                continue
+            known.setdefault((role, target), draft.written(target))
+            found.append(_explanation(draft, target, name))
+    return tuple(found)
+
+
+_SECTIONS = ("let", "image", "command", "argv", "env", "files", "side", "router", *LOAD)
+Drafts = Mapping[str, Draft]
+"""By launch; the draft of a point that starts one engine, and that of the load, has no name."""
+
+
+def _shown(draft: Draft, plan: LaunchPlan, name: str) -> list[Target]:
+    prefix = f"{name}." if name else ""
+    shown = {*plan.origins, *(f"{prefix}let.{key}" for key in draft.section("let"))}
+    kept = [target for target in draft.origins if prefix + ".".join(target) in shown]
     kept.sort(key=lambda target: _SECTIONS.index(target[0]))
-    return tuple(draft.explanation(target) for target in kept)
+    return kept
 
 
-_SECTIONS = ("let", "image", "command", "argv", "env", "files", "router", "client", "workload")
+def _explanation(draft: Draft, target: Target, name: str) -> Explanation:
+    path = (name, *target) if name else target
+    return Explanation(path, draft.written(target), draft.origins[target], draft.filled(target))
 
 
-def _drafted(point: Point, recipes: Recipes) -> _Draft:
-    """All rules applied: first what layers agree on, then the values that may name it."""
-    draft = _Draft(dict(point_names(point)))
-    rules = [(layer, rule) for layer in recipes.layers(point) for rule in layer.rules]
-    for layer, rule in rules:
-        draft.agree(layer, rule)
-    for layer, rule in rules:
-        draft.apply(layer, rule)
-    return draft
+def _resolved(point: Point, recipes: Recipes) -> tuple[LaunchPlan, Drafts]:
+    if point.multi_node is None:
+        return _single(point, recipes)
+    settings = settings_of(point.multi_node)
+    if settings.config_file is not None:
+        return _external(point, recipes, settings, settings.config_file)
+    return _several(point, recipes, settings)
 
 
-@dataclass(slots=True)
-class _Draft:
-    """The values set so far, a tree of mappings. A later rule replaces a value in place and keeps
-    its position.
-    """
-
-    names: dict[str, Value | None]
-    tree: dict[str, Any] = field(default_factory=dict)
-    origins: dict[Target, Origin] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def agree(self, layer: Layer, rule: Rule) -> None:
-        """Set the names that the rule's `let` sets, if its condition holds."""
-        settings = [setting for setting in rule.settings if setting.target[0] == "let"]
-        for setting, value in self._values(layer, rule, settings):
-            self.names[setting.target[1]] = value
-            self._put(layer, rule, setting, value)
-
-    def apply(self, layer: Layer, rule: Rule) -> None:
-        """Set what else the rule sets, if its condition holds."""
-        settings = [setting for setting in rule.settings if setting.target[0] != "let"]
-        for setting, value in self._values(layer, rule, settings):
-            if setting.target == ("refuse",):
-                text = as_text(value)
-                self.problems.append(Problem(text, layer.file, setting.line, "refuse"))
-            else:
-                self._put(layer, rule, setting, value)
-
-    def _values(
-        self, layer: Layer, rule: Rule, settings: list[Setting]
-    ) -> Iterator[tuple[Setting, Any]]:
-        """Each setting with its value; none where the condition does not hold."""
-        try:
-            if not settings or not _holds(rule, self.names):
-                return
-        except InputError as error:
-            self.problems += _placed(error, layer, rule.line, "when")
-            return
-        for setting in settings:
-            try:
-                yield setting, _rendered(setting.value, self.names)
-            except InputError as error:
-                key = ".".join(setting.target)
-                self.problems += _placed(error, layer, setting.line, key)
-
-    def _put(self, layer: Layer, rule: Rule, setting: Setting, value: Any) -> None:
-        """A mapping takes the place of a single value above it, and a value that of a mapping."""
-        node = self.tree
-        for part in setting.target[:-1]:
-            if not isinstance(node.get(part), dict):
-                node[part] = {}
-            node = node[part]
-        node[setting.target[-1]] = value
-        written = _expression(setting)
-        self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
-
-    def section(self, name: str) -> dict[str, Any]:
-        """The values of one section by key, null ones included."""
-        section: dict[str, Any] = self.tree.get(name, {})
-        return section
-
-    def problem(self, path: tuple[str | int, ...], message: str) -> Problem:
-        """A fault of a setting, at the rule that set it."""
-        target = tuple(str(part) for part in path)
-        origin = self.origins.get(target)
-        key = ".".join(target)
-        if origin is None:
-            return Problem("no recipe rule sets it", key=key)
-        return Problem(message, origin.layer, origin.line, key)
-
-    def kept_origins(self) -> dict[str, Origin]:
-        """Origins of what is in the plan: not of what a null, a false or another value dropped, nor
-        of the names that expressions use.
-        """
-        return {
-            ".".join(target): origin
-            for target, origin in self.origins.items()
-            if self._kept(target)
-        }
-
-    def explanation(self, target: Target) -> Explanation:
-        """The value at a target that is in the plan."""
-        origin = self.origins[target]
-        filled = with_values(origin.expression, self.names) if origin.expression else None
-        return Explanation(target, _written(_pruned(self._at(target))), origin, filled)
-
-    def _at(self, target: Target) -> Any:
-        """The value at a target; None where there is none."""
-        node: Any = self.tree
-        for part in target:
-            node = node.get(part) if isinstance(node, dict) else None
-        return node
-
-    def _kept(self, target: Target) -> bool:
-        node = self._at(target)
-        if target[0] in ("client", "workload"):
-            return True
-        if target[0] in ("let", "spell"):
-            return False
-        if isinstance(node, dict) and node and target != ("router",):
-            return False
-        return not (node is None or (node is False and len(target) == 2))
+def _single(point: Point, recipes: Recipes) -> tuple[LaunchPlan, Drafts]:
+    names = point_names(point)
+    draft = drafted(names, recipes.layers(point, names))
+    client, workload = _checked(point, draft, draft.problems, (draft,))
+    plan = LaunchPlan(
+        image=as_text(draft.tree["image"]),
+        argv=_argv(draft),
+        env=as_words(draft.section("env")),
+        files=as_words(draft.spelled("files")),
+        router=_router(draft.tree.get("router")),
+        client=client,
+        workload=workload,
+        origins=draft.kept_origins(),
+        side=tuple(_side(draft, None)),
+        require_power=point.require_power,
+    )
+    return plan, {"": draft}
 
 
-def _holds(rule: Rule, names: Names) -> bool:
-    if rule.when is None:
-        return True
-    value = evaluate(rule.when, names)
-    if not isinstance(value, bool):
-        raise InputError(f"expected a condition, got {value!r}")
-    return value
+def _external(
+    point: Point, recipes: Recipes, settings: DeploymentSettings, file: str
+) -> tuple[LaunchPlan, Drafts]:
+    """What is loaded is known; what is started is in a file that the config only names."""
+    names = {**point_names(point), "role": "external"}
+    draft = drafted(names, recipes.layers(point, names), LOAD)
+    client, workload = _checked(point, draft, draft.problems, ())
+    # A part of a file is named behind a colon.
+    raw = recipes.beside(file) or recipes.beside(file.partition(":")[0])
+    sha256 = None if raw is None else hashlib.sha256(raw).hexdigest()
+    plan = LaunchPlan(
+        image=point.image,
+        argv=(),
+        env={},
+        files={},
+        router=_declared(point),
+        client=client,
+        workload=workload,
+        origins=draft.kept_origins(),
+        external=ExternalFile(file, sha256),
+        settings=settings,
+        require_power=point.require_power,
+    )
+    return plan, {"": draft}
 
 
-def _rendered(value: Any, names: Names) -> Any:
-    """Plain data with every text in it rendered."""
-    match value:
-        case str():
-            return render(value, names)
-        case dict():
-            return {key: _rendered(part, names) for key, part in value.items()}
-        case list():
-            return list(_spliced(value, names))
-        case dict():
-            return {key: _rendered(part, names) for key, part in value.items()}
-        case _:
-            return value
+def _several(
+    point: Point, recipes: Recipes, settings: DeploymentSettings
+) -> tuple[LaunchPlan, Drafts]:
+    """A draft a launch; the load is as the first worker's layers and the router's say."""
+    try:
+        workers, transfer = processes(point, settings), transfer_of(point)
+    except InputError as error:
+        raise InputError(*(_of_point(problem, point) for problem in error.problems)) from error
+    setting = _Setting(point, recipes, settings)
+    drafts = {each.name: setting.worker(each) for each in workers}
+    router = _declared(point) or _router(drafts[workers[0].name].tree.get("router"))
+    if router is not None:
+        drafts[ROUTER] = setting.router(router.name, workers[0])
+    load = setting.load(workers[0], router.name if router else None)
+    problems = [problem for draft in drafts.values() for problem in draft.problems]
+    if router is None and len({each.head for each in workers}) > 1:
+        what = "no router is declared, and no recipe rule names one"
+        problems.append(Problem(what, key="router"))
+    client, workload = _checked(point, load, problems, tuple(drafts.values()))
+    launches = [_launch(each, drafts[each.name], transfer) for each in workers]
+    if router is not None:
+        launches.append(_router_launch(point, drafts[ROUTER]))
+    plan = LaunchPlan(
+        image=point.image,
+        argv=(),
+        env={},
+        files={},
+        router=router and RouterPlan(router.name, router.version, ()),
+        client=client,
+        workload=workload,
+        origins=_origins({**drafts, "": load}),
+        side=tuple(side for each in launches for side in _side(drafts[each.name], each.name)),
+        launches=tuple(launches),
+        settings=settings,
+        require_power=point.require_power,
+    )
+    return plan, {**drafts, "": load}
 
 
-def _spliced(parts: list[Any], names: Names) -> Iterator[Any]:
-    """The parts of a list; one that is a list itself gives its parts."""
-    for part in parts:
-        value = _rendered(part, names)
-        if isinstance(value, tuple):
-            yield from value
-        else:
-            yield value
+ROUTER = launch_name("router", 0)
 
 
-def _expression(setting: Setting) -> str | None:
-    """The templates of a setting as written, where they have expressions."""
-    written = [text for text in texts(setting.value) if any(expressions(text))]
-    return " ".join(written) or None
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What the drafts of one deployment share."""
+
+    point: Point
+    recipes: Recipes
+    settings: DeploymentSettings
+
+    def worker(self, process: Process) -> Draft:
+        """All that rules set for a worker on one of its nodes."""
+        names, layers = self._seen(process)
+        return drafted(names, layers)
+
+    def router(self, router: str, first: Process) -> Draft:
+        """All that the router's layer sets for it; parallelism is that of the first worker."""
+        spread = point_of(first, self.point).parallelism
+        seen = point_names(replace(self.point, parallelism=spread))
+        names = {**seen, **self._common(), "router": router}
+        layers = self.recipes.router_layers(router)
+        return drafted({**names, "role": "router", "head": ROUTER}, layers)
+
+    def load(self, first: Process, router: str | None) -> Draft:
+        """Client and workload: the worker's layers, and the router's over them."""
+        names, layers = self._seen(first)
+        over = self.recipes.router_layers(router)[1:] if router else ()
+        return drafted(names, (*layers, *over), LOAD)
+
+    def _seen(self, process: Process) -> tuple[Names, tuple[Layer, ...]]:
+        seen = point_of(process, self.point)
+        own = worker_names(process, self.settings)
+        names = {**point_names(seen), **self._common(), **own}
+        return names, self.recipes.layers(seen, names)
+
+    def _common(self) -> Names:
+        assert self.point.multi_node is not None
+        return deployment_names(self.point.multi_node)
 
 
-def _spelled(draft: _Draft, name: str) -> dict[str, Any]:
-    """A section with its flags or files under the names that this launch has for them."""
-    spelling = draft.section("spell")
-    return {spelling.get(key) or key: value for key, value in draft.section(name).items()}
+def _launch(process: Process, draft: Draft, transfer: KvTransfer | None) -> RoleLaunch:
+    handed = process.role in ("prefill", "decode")
+    return RoleLaunch(
+        role=process.role,
+        index=process.index,
+        nodes=process.nodes,
+        node_rank=process.node_rank,
+        gpus=process.gpus,
+        hardware=process.hardware,
+        parallelism=process.parallelism,
+        kv_transfer=transfer if handed else None,
+        image=as_text(draft.tree["image"]),
+        argv=_argv(draft),
+        env=as_words(draft.section("env")),
+        files=as_words(draft.spelled("files")),
+    )
 
 
-def _argv(command: list[Any], flags: Mapping[str, Any]) -> Iterator[str]:
-    """The command's tokens, then each flag: alone where true, left out where false or null."""
-    yield from (as_text(token) for token in command)
-    for flag, value in flags.items():
-        value = _pruned(value)
-        if value is None or value is False or value == {}:
-            continue
-        yield flag
-        if value is not True:
-            yield _written(value)
+def _router_launch(point: Point, draft: Draft) -> RoleLaunch:
+    return RoleLaunch(
+        role="router",
+        index=0,
+        nodes=1,
+        node_rank=0,
+        gpus=0,
+        hardware=point.hardware,
+        parallelism=None,
+        kv_transfer=None,
+        image=as_text(draft.tree["image"]),
+        argv=_argv(draft),
+        env=as_words(draft.section("env")),
+        files=as_words(draft.spelled("files")),
+    )
 
 
-def _pruned(value: Any) -> Any:
-    """A mapping without its null keys, at any depth."""
-    if not isinstance(value, dict):
-        return value
-    return {key: _pruned(part) for key, part in value.items() if part is not None}
+def _checked(
+    point: Point, load: Draft, problems: Sequence[Problem], started: Sequence[Draft]
+) -> tuple[ClientSettings, WorkloadSettings]:
+    """Client and workload settings. InputError with every problem of the point, each once."""
+    checked: Checked = check_settings(load.section("client"), load.section("workload"))
+    found = [*problems, *(load.problems if load not in started else ())]
+    found += [load.problem(path, message) for path, message in checked.faults]
+    found += [
+        Problem("no recipe rule sets it", key=name)
+        for draft in started
+        for name in ("image", "command")
+        if draft.tree.get(name) is None
+    ]
+    if found or checked.client is None or checked.workload is None:
+        raise InputError(*(_of_point(problem, point) for problem in dict.fromkeys(found)))
+    return checked.client, checked.workload
 
 
-def _written(value: Any) -> str:
-    """Text as it is; a mapping or a list as compact JSON."""
-    if isinstance(value, dict | list):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return as_text(value)
+def _argv(draft: Draft) -> tuple[str, ...]:
+    return tuple(argv_of(draft.tree["command"], draft.spelled("argv")))
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: _written(_pruned(value)) for key, value in values.items() if value is not None}
+def _side(draft: Draft, beside: str | None) -> Iterator[SideProcess]:
+    """The side processes of a launch, in the order in which rules named them."""
+    for name, copies in draft.section("side").items():
+        for number, process in enumerate(copies or ()):
+            yield SideProcess(
+                name=name if len(copies) == 1 else f"{name}_{number}",
+                argv=tuple(as_text(token) for token in process["argv"]),
+                env=as_words(process.get("env", {})),
+                beside=beside,
+            )
+
+
+def _origins(drafts: Drafts) -> dict[str, Origin]:
+    """Origins of every launch under its name; those of the load as they are, and once."""
+    found: dict[str, Origin] = {}
+    for name, draft in drafts.items():
+        prefix = f"{name}." if name else ""
+        for target, origin in draft.kept_origins().items():
+            if (target.partition(".")[0] in LOAD) != bool(prefix):
+                found[prefix + target] = origin
+    return found
+
+
+def _declared(point: Point) -> RouterPlan | None:
+    declared = point.router
+    return RouterPlan(declared.name, declared.version, ()) if declared else None
 
 
 def _router(value: Mapping[str, Any] | None) -> RouterPlan | None:
@@ -268,10 +317,6 @@ def _router(value: Mapping[str, Any] | None) -> RouterPlan | None:
         return None
     argv = tuple(as_text(token) for token in value.get("argv", ()))
     return RouterPlan(as_text(value["name"]), as_text(value["version"]), argv)
-
-
-def _placed(error: InputError, layer: Layer, line: int, key: str) -> list[Problem]:
-    return [Problem(problem.message, layer.file, line, key) for problem in error.problems]
 
 
 def _of_point(problem: Problem, point: Point) -> Problem:

@@ -192,6 +192,9 @@ class Scenarios(Strict, Generic[E, A]):
                 yield ("scenarios", "agentic-coding", i, "search-space", j), arm
 
 
+NativePower = Annotated[Literal["native"], one_of("native")]
+
+
 class _Config(Strict):
     image: Text
     model: Text
@@ -202,6 +205,8 @@ class _Config(Strict):
     multinode: Flag
     disagg: Flag = False
     router: Router | None = None
+    require_power: NativePower | None = None
+    """Not of InferenceX, which refuses a file that has it. Its own files are read as they are."""
 
 
 class SingleNodeConfig(_Config):

@@ -63,6 +63,7 @@ class Client(_Settings):
     affinity_header: HeaderName | None
     stop_failed_share: Share
     grace_s: Duration
+    keep_alive_s: Duration
 
 
 class Workload(_Settings):

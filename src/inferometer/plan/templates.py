@@ -2,7 +2,8 @@
 
 A site placeholder is known only where the engine is started (its port, where the weights lie), so
 `{port}` passes through, to be filled by replacing exactly that text. `{port+1}` is the port after
-it.
+it. `{prefill_0_host}` and `{prefill_0_port}` are those of another launch of the deployment, by its
+name; inside a launch `{host}` and `{port}` are its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ SITE_PLACEHOLDERS = frozenset(
 )
 
 _BESIDE_PORT = re.compile(r"port\+[0-9]{1,5}")
+_OF_LAUNCH = re.compile(
+    r"(prefill|decode|aggregated|router)_[0-9]{1,4}(_node[0-9]{1,4})?_(host|port(\+[0-9]{1,5})?)"
+)
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|([{}])")
 
 
@@ -34,7 +38,9 @@ def render(template: str, names: Names) -> Value:
 def is_site_placeholder(name: str) -> bool:
     """Whether `name`, from inside braces, is filled in where the engine is started."""
     name = name.strip()
-    return name in SITE_PLACEHOLDERS or _BESIDE_PORT.fullmatch(name) is not None
+    if name in SITE_PLACEHOLDERS or _BESIDE_PORT.fullmatch(name):
+        return True
+    return _OF_LAUNCH.fullmatch(name) is not None
 
 
 def expressions(template: str) -> Iterator[str]:

@@ -70,8 +70,9 @@ def running(
     argv = fill(plan.argv, site)
     if not argv:
         raise EngineError("the plan starts no engine, and no URL of a running one was given")
-    if plan.router is not None or plan.files:
-        raise EngineError("the plan has a router or files to write; neither is set up yet")
+    if plan.router is not None or plan.files or plan.side:
+        beside = "a router, files to write or processes beside the engine"
+        raise EngineError(f"the plan has {beside}; none is set up yet")
     begun_s = time.monotonic()
 
     def waiting() -> None:

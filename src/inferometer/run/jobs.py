@@ -44,6 +44,7 @@ from inferometer.workload import sessions_digest
 
 COMMAND_LINE = "command line"
 NOT_STARTED = "multi-node deployments are planned, not started yet"
+NO_POWER = "it requires native power, which is not measured yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,21 @@ def jobs_of_configs(
 
 def _startable(points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[str, ...]]:
     """The points that can be run, and a warning for every config that is left out."""
-    kept = tuple(point for point in points if point.multi_node is None)
+    why = {point.config: reason for point in points if (reason := _held_back(point)) is not None}
+    kept = tuple(point for point in points if _held_back(point) is None)
     if not kept:
-        raise InputError(f"{NOT_STARTED}; `inferometer plan` shows them")
+        reasons = "; ".join(dict.fromkeys(why.values()))
+        raise InputError(f"{reasons}; `inferometer plan` shows them")
     if twice := [message for _, message in declared_twice(kept)]:
         raise InputError(*twice)
-    configs = dict.fromkeys(point.config for point in points if point.multi_node)
-    return kept, tuple(f"{config}: left out: {NOT_STARTED}" for config in configs)
+    return kept, tuple(f"{config}: left out: {reason}" for config, reason in why.items())
+
+
+def _held_back(point: Point) -> str | None:
+    """Why a point cannot be run, or None."""
+    if point.multi_node is not None:
+        return NOT_STARTED
+    return NO_POWER if point.require_power is not None else None
 
 
 def jobs_of_flags(
