@@ -152,7 +152,7 @@ def test_values(source: str, expected: Value) -> None:
         (f"each('{'* ' * 80}', numbered('', 0, 64))", "a list has at most 4096 words"),
         (
             "numbered(numbered(numbered('abc', 1, 64), 1, 64), 1, 64)",
-            "a text has at most 65536 characters",
+            "numbered takes a prefix of at most 64 characters",
         ),
         (
             "acceptance_length('dsv4', 'ngram', 1)",
