@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from inferometer.cli.told import tell
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
 from inferometer.engine.process import fill_text
 from inferometer.errors import InputError
@@ -17,6 +18,8 @@ from inferometer.plan import (
     SITE_PLACEHOLDERS,
     Recipes,
     Selection,
+    Severity,
+    check_flags,
     expand,
     load_configs,
     load_recipes,
@@ -129,6 +132,7 @@ def _described(point: Point) -> str:
     help="One object with site placeholders as they are, or commands with them filled in.",
 )
 @click.option("--site", multiple=True, metavar="NAME=VALUE", help="Site value for shell form.")
+@click.option("--strict", is_flag=True, help="Refuse whatever the flag check finds.")
 def launch(
     key: str,
     masters: tuple[str, ...],
@@ -136,12 +140,20 @@ def launch(
     compat: bool,
     form: str,
     site: tuple[str, ...],
+    strict: bool,
     **asked: Any,
 ) -> None:
-    """Print how the engine of one point of config KEY is launched; nothing is started."""
+    """Print how the engine of one point of config KEY is launched; nothing is started.
+
+    Its flags are checked against those recorded of the engine. A fault is an error where they are
+    of the image's own version, and a warning where they are of another, or with --compat.
+    """
     values = _site(site)
     choice = chosen(key, masters, runners, compat, asked)
     plan = resolve(choice.point, choice.recipes)
+    # A reproduction is printed with its faults.
+    severity: Severity = "lenient" if compat else "exact"
+    tell(check_flags(plan, choice.point.framework, "strict" if strict else severity))
     if form == "json":
         data = _as_data(plan)
         if compat:
