@@ -79,18 +79,25 @@ class FlagSchema(Fact):
         return {name: option for option in self.options for name in option.names}
 
     def order(self) -> tuple[int, ...]:
-        """Sorts versions by age: numbers by value, a release candidate before its release."""
+        """Sorts by age."""
         return version_order(self.version)
 
 
+_RELEASED = 1 << 30
+"""Sorts behind every release candidate."""
+
+
 def version_order(version: str) -> tuple[int, ...]:
-    """A key that sorts version texts by age; `1.2` and `1.2.0` are equal."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)(?:[.-]?(rc|post)(\d*))?", version)
+    """A key that sorts version texts by age; `1.2` and `1.2.0` are equal, a release candidate comes
+    before its release, a post-release after.
+    """
+    found = re.match(r"v?(\d+(?:\.\d+)*)(?:[.-]?rc(\d+))?(?:[.-]?(post)(\d*))?", version)
     if found is None:
         return (-1,)
     numbers = [int(part) for part in found[1].split(".")][:4]
-    rank = {"rc": 0, None: 1, "post": 2}[found[2]]
-    return (*numbers, *[0] * (4 - len(numbers)), rank, int(found[3] or 0))
+    candidate = int(found[2]) if found[2] else _RELEASED
+    post = int(found[4] or 0) if found[3] else -1
+    return (*numbers, *[0] * (4 - len(numbers)), candidate, post)
 
 
 @cache

@@ -8,10 +8,10 @@ over. Pure but for the recorded parsers, which come with the package.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer.catalog import FlagSchema, flag_schemas
+from inferometer.catalog import FlagOption, FlagSchema, flag_schemas
 from inferometer.core import LaunchPlan
 from inferometer.plan.flagversion import Matched, matched
 from inferometer.plan.flagwords import MILD, WordFault, commanded, spelled, word_faults
@@ -83,24 +83,30 @@ def _against(found: Matched, image: str) -> FlagFinding:
 
 
 def _told(fault: WordFault, schema: FlagSchema, recorded: Sequence[FlagSchema]) -> WordFault:
-    """The fault with the version, and what other versions say of the flag."""
+    """The fault with the version, and what other versions say of the flag or of its value."""
     here = f"{schema.engine} {schema.version}"
+    others = _others(fault, schema, recorded)
+    older = [other for other in others if other[0].order() < schema.order()]
+    newer = [other for other in others if other[0].order() > schema.order()]
     elsewhere = ""
-    if fault.kind in ("unknown", "ambiguous", "abbreviated"):
-        elsewhere = _elsewhere(spelled(fault.flag, schema), schema, recorded)
-    return WordFault(fault.kind, fault.flag, f"{fault.message} ({here}{elsewhere})")
+    if older or newer:
+        nearest_one, option = older[-1] if older else newer[0]
+        to = f", where it is replaced by {option.instead}" if older and option.instead else ""
+        elsewhere = f"; {nearest_one.version} has it{to}"
+    return replace(fault, message=f"{fault.message} ({here}{elsewhere})")
 
 
-def _elsewhere(flag: str, schema: FlagSchema, recorded: Sequence[FlagSchema]) -> str:
-    """In which nearest other version the flag is an option, and what replaces it."""
-    others = [(each, each.by_name().get(flag)) for each in recorded]
-    older = [(each, option) for each, option in others if option and each.order() < schema.order()]
-    newer = [each for each, option in others if option and each.order() > schema.order()]
-    if older:
-        last, option = older[-1]
-        to = f", where it is replaced by {option.instead}" if option.instead else ""
-        return f"; {last.version} has it{to}"
-    return f"; {newer[0].version} has it" if newer else ""
+def _others(
+    fault: WordFault, schema: FlagSchema, recorded: Sequence[FlagSchema]
+) -> list[tuple[FlagSchema, FlagOption]]:
+    """Versions, oldest first, in which the flag is an option and its value is a choice."""
+    if fault.kind not in ("unknown", "ambiguous", "abbreviated", "choice"):
+        return []
+    found = [(each, each.by_name().get(spelled(fault.flag, schema))) for each in recorded]
+    has = [(each, option) for each, option in found if option is not None]
+    if fault.kind != "choice":
+        return has
+    return [(each, option) for each, option in has if fault.value in option.choices]
 
 
 def _placed(finding: FlagFinding, plan: LaunchPlan) -> FlagFinding:
@@ -108,7 +114,7 @@ def _placed(finding: FlagFinding, plan: LaunchPlan) -> FlagFinding:
     origin = _origin(finding, plan)
     if origin is None:
         return finding
-    return FlagFinding(finding.level, finding.flag, finding.message, *origin)
+    return replace(finding, file=origin[0], line=origin[1])
 
 
 def _origin(finding: FlagFinding, plan: LaunchPlan) -> tuple[str, int | None] | None:

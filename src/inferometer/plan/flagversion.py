@@ -15,7 +15,7 @@ from inferometer.catalog import FlagSchema, version_order
 
 NAMES: Mapping[str, tuple[str, ...]] = {"trt": ("tensorrt-llm", "trtllm", "tensorrtllm")}
 """What images call an engine, where it is not its own name."""
-_VERSION = r"v?(\d+\.\d+(?:\.\d+)*(?:\.?(?:rc|post)\d*)?)(?![\d.])"
+_VERSION = r"v?(\d+\.\d+(?:\.\d+)*(?:\.?(?:rc|post)\d*)*)(?![\d.])"
 _DATE = re.compile(r"(?<!\d)(20\d\d)(0[1-9]|1[0-2])([0-3]\d)(?:\d{4})?(?!\d)")
 _BETWEEN = re.compile(r"nightly|dev|(?:^|[-_.])(?=[0-9a-f]*\d)[0-9a-f]{7,40}(?:$|[-_.])")
 """In a tag: a build between versions. A commit, or a word for it."""

@@ -45,6 +45,8 @@ class WordFault:
     kind: Fault
     flag: str
     message: str
+    value: str = ""
+    """The value that is no choice."""
 
 
 def word_faults(words: Sequence[str], schema: FlagSchema) -> tuple[WordFault, ...]:
@@ -234,7 +236,8 @@ class _Reader:
         elif option.choices and not _chosen(option, text):
             among = ", ".join(option.choices)
             hint = nearest(text, option.choices)
-            self._add("choice", name, f"does not take {text!r}{hint}; it takes: {among}")
+            message = f"does not take {text!r}{hint}; it takes: {among}"
+            self.faults.append(WordFault("choice", name, message, text))
 
     def _add(self, kind: Fault, flag: str, message: str) -> None:
         self.faults.append(WordFault(kind, flag, message))
