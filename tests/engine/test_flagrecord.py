@@ -1,4 +1,4 @@
-"""Parsers recorded by a real interpreter from modules written for the purpose, and from a help text."""
+"""Parsers recorded by a real interpreter from modules written for it, and from a help text."""
 
 from __future__ import annotations
 

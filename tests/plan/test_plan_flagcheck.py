@@ -1,4 +1,4 @@
-"""A launch's flags against recorded parsers: levels, versions, places, and the engines' own records."""
+"""A launch's flags against recorded parsers: levels, versions, places, the engines' records."""
 
 from __future__ import annotations
 

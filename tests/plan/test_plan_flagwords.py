@@ -186,6 +186,14 @@ def referee(recorded: FlagSchema) -> Referee:
     return parser
 
 
+def refused(parser: Referee, words: list[str]) -> bool:
+    try:
+        parser.parse_args(words)
+    except Refused:
+        return True
+    return False
+
+
 NAMES = ["--a", "--ab", "--abc", "--a-b", "--b", "--no-b", "--c1", "-a", "-x", "-xy"]
 WORDS = ["1", "-1", "2.5", "-.5", "x", "{}", '{"a": 1}', "a b", "-", "", "0", "null"]
 
@@ -198,7 +206,8 @@ def options(draw: st.DrawFn) -> tuple[FlagOption, ...]:
         value = draw(st.sampled_from(["none", "text", "int", "float", "json"]))
         count = 1 if value == "none" else draw(st.sampled_from([1, 1, 1, 2, "?", "*", "+"]))
         few = ("0", "1") if value == "int" and draw(st.booleans()) else ()
-        made.append(FlagOption(names=(name,), value=value, count=count, choices=few))
+        entry = {"names": (name,), "value": value, "count": count, "choices": few}
+        made.append(FlagOption.model_validate(entry))
     return tuple(made)
 
 
@@ -220,9 +229,4 @@ def test_argparse_takes_exactly_the_lines_without_a_fault(
 ) -> None:
     recorded = schema(made, positionals=0, abbreviations=abbreviations)
     hard = [fault for fault in word_faults(words, recorded) if fault.kind not in MILD]
-    try:
-        referee(recorded).parse_args(words)
-    except Refused as refusal:
-        assert hard, f"argparse: {refusal}"
-    else:
-        assert hard == []
+    assert bool(hard) == refused(referee(recorded), words)
