@@ -85,5 +85,6 @@ def test_without_dates_the_newest_and_without_parsers_none() -> None:
 
 def test_versions_sort_by_age() -> None:
     ages = ["0.9", "0.10.1", "1.3.0rc2", "1.3.0rc14", "1.3.0rc14.post1", "1.3.0", "1.3.0.post1"]
-    assert sorted(ages[::-1], key=version_order) == ages
+    mixed = [*ages[3:], *ages[:3]]
+    assert sorted(mixed, key=version_order) == ages
     assert version_order("v1.2") == version_order("1.2.0")
