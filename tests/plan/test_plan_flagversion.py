@@ -88,3 +88,4 @@ def test_versions_sort_by_age() -> None:
     mixed = [*ages[3:], *ages[:3]]
     assert sorted(mixed, key=version_order) == ages
     assert version_order("v1.2") == version_order("1.2.0")
+    assert version_order("b9999") < version_order("b11434")

@@ -83,6 +83,8 @@ class FlagSchema(Fact):
         return version_order(self.version)
 
 
+_NAMED = re.compile(r"(.+)-([bv]?\d[^-]*)\.json")
+"""A file's name: engine and version. An engine may have dashes in its name, a version not."""
 _RELEASED = 1 << 30
 """Sorts behind every release candidate."""
 
@@ -91,7 +93,7 @@ def version_order(version: str) -> tuple[int, ...]:
     """A key that sorts version texts by age; `1.2` and `1.2.0` are equal, a release candidate comes
     before its release, a post-release after.
     """
-    found = re.match(r"v?(\d+(?:\.\d+)*)(?:[.-]?rc(\d+))?(?:[.-]?(post)(\d*))?", version)
+    found = re.match(r"[bv]?(\d+(?:\.\d+)*)(?:[.-]?rc(\d+))?(?:[.-]?(post)(\d*))?", version)
     if found is None:
         return (-1,)
     numbers = [int(part) for part in found[1].split(".")][:4]
@@ -104,19 +106,18 @@ def version_order(version: str) -> tuple[int, ...]:
 def flag_schemas(engine: str) -> tuple[FlagSchema, ...]:
     """Every version of an engine that is recorded, oldest first; empty where none is."""
     found = [
-        FlagSchema.model_validate_json(file.read_bytes())
-        for file in _folder().iterdir()
-        if re.fullmatch(rf"{re.escape(engine)}-\d[^/]*\.json", file.name)
+        FlagSchema.model_validate_json(_folder().joinpath(f"{engine}-{version}.json").read_bytes())
+        for recorded, version in recorded_flags()
+        if recorded == engine
     ]
-    return tuple(sorted(found, key=FlagSchema.order))
+    return tuple(found)
 
 
 def recorded_flags() -> tuple[tuple[str, str], ...]:
-    """(engine, version) of everything recorded, sorted."""
-    names = (file.name.removesuffix(".json") for file in _folder().iterdir())
-    pairs = (name.partition("-") for name in names)
-    found = [(engine, version) for engine, _, version in pairs]
-    return tuple(sorted(found, key=lambda pair: (pair[0], version_order(pair[1]))))
+    """(engine, version) of everything recorded, by engine, then by age."""
+    found = (_NAMED.fullmatch(file.name) for file in _folder().iterdir())
+    pairs = [(named[1], named[2]) for named in found if named is not None]
+    return tuple(sorted(pairs, key=lambda pair: (pair[0], version_order(pair[1]))))
 
 
 def written_flags(schema: FlagSchema) -> str:
