@@ -40,6 +40,7 @@ RECIPE = """
   router: { name: r, version: "1", argv: [route, --port, "{port}"] }
 """
 KEY = "m-fp8-h200-mine"
+NOT_CHECKED = "note: no flags are recorded for mine: not checked\n"
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def files(tmp_path: Path) -> tuple[str, ...]:
 
 def test_json_has_the_whole_launch_with_placeholders_as_they_are(files: tuple[str, ...]) -> None:
     said = call("launch", KEY, *files, "--conc", "8", "--tp", "1")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, NOT_CHECKED)
     assert json.loads(said.out) == {
         "image": "mine/engine:1",
         "argv": [
@@ -72,7 +73,7 @@ def test_shell_form_is_to_paste_with_the_site_s_values(files: tuple[str, ...]) -
     site = ("--site", "port=9000", "--site", "model_path=/data/m")
     at = ("--conc", "8", "--dp-attn", "true")
     said = call("launch", KEY, *files, *at, "--format", "shell", *site)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, NOT_CHECKED)
     assert (
         said.out
         == """# image: mine/engine:1
@@ -187,4 +188,49 @@ def test_host_memory_above_the_budget_is_told_and_the_launch_is_printed(
     assert said.err == (
         f"warning: {tmp_path}/recipes/site.yaml:1: --hicache-size: reserves 144 GB of host memory "
         "(--hicache-size: 1 rank of 144 GB), and the point's budget is 0 GB\n"
+        "note: no flags are recorded for mine: not checked\n"
     )
+
+
+SGLANG = MASTER.replace("mine/engine:1", "lmsysorg/sglang:VERSION").replace(
+    "framework: mine", "framework: sglang"
+)
+
+
+@pytest.fixture
+def sglang(tmp_path: Path) -> tuple[str, ...]:
+    """A config of SGLang whose own layer sets a flag that the engine's later versions lack."""
+    (tmp_path / "runners.yaml").write_text("labels:\n  h200: [one]\nhardware: {}\n")
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "mine.yaml").write_text("- argv:\n    --cuda-graph-max-bs: 8\n")
+    (tmp_path / "old.yaml").write_text(SGLANG.replace("VERSION", "v0.5.17-cu130"))
+    (tmp_path / "new.yaml").write_text(SGLANG.replace("VERSION", "v0.5.23-cu130"))
+    return (KEY, "--runners", f"{tmp_path}/runners.yaml", "--conc", "4")
+
+
+def test_a_launch_that_the_engine_would_refuse_is_refused(
+    sglang: tuple[str, ...], tmp_path: Path
+) -> None:
+    new = ("--config", f"{tmp_path}/new.yaml")
+    said = call("launch", *sglang, *new)
+    assert (said.code, said.out) == (2, "")
+    place = f"error: {tmp_path}/recipes/mine.yaml:2: --cuda-graph-max-bs: is ambiguous"
+    assert said.err.startswith(place)
+    assert "--cuda-graph-max-bs-decode, --cuda-graph-max-bs-prefill (sglang 0.5.23" in said.err
+    # A reproduction is printed with its faults, unless they are asked for.
+    compat = call("launch", *sglang, *new, "--compat")
+    assert (compat.code, compat.err.count("warning: ")) == (0, 1)
+    assert "--cuda-graph-max-bs" in json.loads(compat.out)["argv"]
+    assert call("launch", *sglang, *new, "--compat", "--strict").code == 2
+
+
+def test_a_launch_that_the_engine_takes_is_printed_with_a_warning(
+    sglang: tuple[str, ...], tmp_path: Path
+) -> None:
+    old = ("--config", f"{tmp_path}/old.yaml")
+    said = call("launch", *sglang, *old)
+    assert said.code == 0
+    assert "is replaced by --cuda-graph-max-bs-decode (sglang 0.5.17)" in said.err
+    assert said.err.startswith("warning: ")
+    assert json.loads(said.out)["image"] == "lmsysorg/sglang:v0.5.17-cu130"
+    assert call("launch", *sglang, *old, "--strict").code == 2

@@ -220,3 +220,47 @@ def test_pools_are_planned_and_not_started(folder: Path, verb: str) -> None:
         "error: multi-node deployments are planned, not started yet; `inferometer plan` shows them"
     )
     assert not out.exists()
+
+
+def test_check_tells_each_fault_once_with_its_rule_and_points(folder: Path) -> None:
+    (folder / "recipes").mkdir()
+    (folder / "recipes" / "mine.yaml").write_text("- argv:\n    --max-num-sequences: 8\n")
+    (folder / "one.yaml").write_text(MASTER.replace("v0.26.0", "v0.32.0"))
+    said = plan(folder, "--check", files=("one.yaml",))
+    assert (said.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line.startswith(
+        f"error: {folder}/recipes/mine.yaml:2: --max-num-sequences: is unknown; did you mean"
+    )
+    assert line.endswith("(vllm 0.32.0) [7 points]")
+    assert "[1 point]" in plan(folder, "--check", "--conc", "64").err
+
+
+def test_check_warns_where_the_version_is_another_and_notes_what_it_leaves_out(
+    folder: Path,
+) -> None:
+    (folder / "recipes").mkdir()
+    (folder / "recipes" / "mine.yaml").write_text("- argv:\n    --max-num-sequences: 8\n")
+    (folder / "one.yaml").write_text(MASTER.replace("v0.26.0", "v0.99.0"))
+    (folder / "two.yaml").write_text(MULTI.replace("runner: h20\n", "runner: h200\n"))
+    files = ("one.yaml", "two.yaml")
+    said = plan(folder, "--check", files=files)
+    assert said.code == 0
+    told = [line for line in said.err.splitlines() if "points]" in line]
+    assert [line.partition(": ")[0] for line in told] == ["note", "warning", "note"]
+    assert "v0.99.0 says 0.99.0 [7 points]" in told[0]
+    # Dynamo starts vLLM by a module of its own.
+    assert told[2].startswith("note: the command is not ")
+    assert told[2].endswith("flags not checked [2 points]")
+    assert said.out == plan(folder, files=files).out
+    assert plan(folder, "--check", "--strict", files=("one.yaml",)).code == 2
+
+
+def test_check_tells_of_a_point_that_does_not_resolve(folder: Path) -> None:
+    (folder / "recipes").mkdir()
+    (folder / "recipes" / "mine.yaml").write_text("- refuse: not on this machine\n")
+    said = plan(folder, "--check")
+    assert said.code == 2
+    assert said.err == (
+        f"error: {folder}/recipes/mine.yaml:1: refuse: not on this machine [7 points]\n"
+    )

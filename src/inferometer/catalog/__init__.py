@@ -1,7 +1,8 @@
-"""Dated facts about hardware and models: GPUs, architectures, acceptance of drafts, prices, power.
+"""Dated facts about hardware, models and engines: GPUs, architectures, acceptance of drafts,
+prices, power, and the flags that engines take.
 
 Every fact names its source and date; several dates of one price are kept side by side and none is
-a default. Knows nothing of points, engines or measurements.
+a default. Knows nothing of points or measurements.
 """
 
 from inferometer.catalog.acceptance import Acceptance, Curve, acceptance, acceptance_curves
@@ -15,6 +16,15 @@ from inferometer.catalog.architecture import (
     model_names,
 )
 from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
+from inferometer.catalog.flags import (
+    FlagOption,
+    FlagRules,
+    FlagSchema,
+    flag_schemas,
+    recorded_flags,
+    version_order,
+    written_flags,
+)
 from inferometer.catalog.hardware import Gpu, gpu, gpu_names
 from inferometer.catalog.tables import PRECISIONS, Precision
 
@@ -23,6 +33,9 @@ __all__ = [
     "Acceptance",
     "Curve",
     "Experts",
+    "FlagOption",
+    "FlagRules",
+    "FlagSchema",
     "Gpu",
     "Latent",
     "ModelFigures",
@@ -33,10 +46,14 @@ __all__ = [
     "acceptance",
     "acceptance_curves",
     "figures",
+    "flag_schemas",
     "gpu",
     "gpu_names",
     "model",
     "model_names",
     "prices",
     "provisioned_kw",
+    "recorded_flags",
+    "version_order",
+    "written_flags",
 ]

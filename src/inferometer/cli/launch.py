@@ -18,14 +18,15 @@ from inferometer.cli.deployed import (
     file_lines,
     side_lines,
 )
-from inferometer.cli.run import warn
+from inferometer.cli.told import tell
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
 from inferometer.errors import InputError
 from inferometer.plan import (
     SITE_PLACEHOLDERS,
     Recipes,
     Selection,
-    check_budget,
+    Severity,
+    check_launch,
     expand,
     is_site_placeholder,
     load_configs,
@@ -141,6 +142,7 @@ def _described(point: Point) -> str:
     help="One object with site placeholders as they are, or commands with them filled in.",
 )
 @click.option("--site", multiple=True, metavar="NAME=VALUE", help="Site value for shell form.")
+@click.option("--strict", is_flag=True, help="Refuse whatever the flag check finds.")
 def launch(
     key: str,
     masters: tuple[str, ...],
@@ -148,14 +150,20 @@ def launch(
     compat: bool,
     form: str,
     site: tuple[str, ...],
+    strict: bool,
     **asked: Any,
 ) -> None:
-    """Print how the engine of one point of config KEY is launched; nothing is started."""
+    """Print how the engine of one point of config KEY is launched; nothing is started.
+
+    Its flags are checked against those recorded of the engine. A fault is an error where they are
+    of the image's own version, and a warning where they are of another, or with --compat.
+    """
     values = _site(site)
     choice = chosen(key, masters, runners, compat, asked)
     plan = resolve(choice.point, choice.recipes)
-    for problem in check_budget(choice.point, plan):
-        warn(str(problem))
+    # A reproduction is printed with its faults.
+    severity: Severity = "lenient" if compat else "exact"
+    tell(check_launch(choice.point, plan, "strict" if strict else severity))
     if form == "json":
         data = _as_data(plan) | deployment_data(plan, choice.point)
         if compat:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from inferometer.cli.run import declared_options, master_files, warn
+from inferometer.cli.told import tell_counted
 from inferometer.core import Point
 from inferometer.errors import InputError
 from inferometer.plan import (
@@ -20,11 +21,15 @@ from inferometer.plan import (
     EvalMode,
     Selection,
     allocations,
+    check_points,
     clashes,
     expand_arms,
     load_configs,
+    load_recipes,
     lowest,
     mark_evals,
+    read_file,
+    recipe_roots,
     row_of,
     select_arms,
 )
@@ -87,6 +92,7 @@ def _text_options(command: F) -> F:
     show_default=True,
     help="Mark accuracy evals, mark none, keep only the marked, or only all that can be.",
 )
+@click.option("--check", is_flag=True, help="Resolve every launch and check its flags.")
 @click.option("--strict", is_flag=True, help="Every warning is an error.")
 @click.option(
     "--format",
@@ -125,6 +131,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     only_lowest: bool,
     step: int,
     evals: EvalMode,
+    check: bool,
     strict: bool,
     form: str,
     chunk: int,
@@ -133,6 +140,10 @@ def plan(  # noqa: PLR0913 - one parameter an option
 
     Reads, checks and expands; starts nothing. A filter keeps or drops points as declared: none is
     changed and none is made. The warnings are about the files, whatever is kept of them.
+
+    --check is for before GPUs are booked: it resolves the launch of every point kept, checks its
+    flags against those recorded of the engine, and tells each fault once with the rule at fault. A
+    fault is an error where the flags are of the image's own version, else a warning.
     """
     selection = Selection(
         keys=keys,
@@ -150,7 +161,8 @@ def plan(  # noqa: PLR0913 - one parameter an option
         ep=Bounds(ep_min, ep_max),
         nodes=nodes,
     )
-    configs = load_configs(*master_files(files, runners))
+    masters, runner_file = master_files(files, runners)
+    configs = load_configs(masters, runner_file)
     arms = expand_arms(configs, step)
     warnings = [*configs.warnings, *clashes(configs, [point for arm in arms for point in arm])]
     if strict and warnings:
@@ -161,6 +173,10 @@ def plan(  # noqa: PLR0913 - one parameter an option
     planned = mark_evals(allocations(lowest(kept) if only_lowest else kept), evals)
     if not planned:
         raise InputError(f"none of the selected points has an eval (--evals {evals})")
+    if check:
+        points = [point for each in planned for point in _shown(each, evals)]
+        recipes = load_recipes(read_file, recipe_roots(masters))
+        tell_counted(check_points(points, recipes, "strict" if strict else "exact"))
     _print(planned, evals, form, chunk)
 
 

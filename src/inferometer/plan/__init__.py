@@ -8,10 +8,12 @@ Reads files only through a path -> bytes function; starts nothing, sends nothing
 
 from inferometer.plan.budget import Reservation, check_budget, reservations
 from inferometer.plan.bundled import newer_paths, quickstart_paths
+from inferometer.plan.checkall import check_launch, check_points
 from inferometer.plan.clashes import clashes, declared_twice
 from inferometer.plan.digest import digest
 from inferometer.plan.evals import Allocation, EvalMode, allocations, mark_evals
 from inferometer.plan.expressions import evaluate
+from inferometer.plan.flagcheck import FlagFinding, Severity, check_flags, check_words
 from inferometer.plan.load import Config, Configs, load_configs
 from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
@@ -33,13 +35,19 @@ __all__ = [
     "Document",
     "EvalMode",
     "Explanation",
+    "FlagFinding",
     "ListFiles",
     "Read",
     "Recipes",
     "Reservation",
     "Selection",
+    "Severity",
     "allocations",
     "check_budget",
+    "check_flags",
+    "check_launch",
+    "check_points",
+    "check_words",
     "clashes",
     "declared_twice",
     "digest",
