@@ -5,6 +5,7 @@ is declared and in results; counts are tokens. Unknown is None, never 0.
 """
 
 from inferometer.core.plan import (
+    Arrival,
     ClientSettings,
     LaunchPlan,
     Origin,
@@ -36,6 +37,7 @@ from inferometer.core.result import (
     EngineTotals,
     Reason,
     Result,
+    Slo,
     Verdict,
     VerdictLevel,
 )
@@ -43,6 +45,7 @@ from inferometer.core.session import Prompt, Request, Session, Turn
 
 __all__ = [
     "AgenticCoding",
+    "Arrival",
     "Arrivals",
     "ClientReport",
     "ClientSettings",
@@ -67,6 +70,7 @@ __all__ = [
     "Sample",
     "Scenario",
     "Session",
+    "Slo",
     "Status",
     "Turn",
     "Verdict",

@@ -8,7 +8,14 @@ import hashlib
 import orjson
 
 from inferometer import MEASUREMENT_VERSION
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import LaunchPlan, Point, WorkloadSettings
+
+CLOSED_LOOP = {
+    field.name: field.default
+    for field in dataclasses.fields(WorkloadSettings)
+    if field.default is not dataclasses.MISSING
+}
+"""Settings of when sessions arrive, as a plan has them that says nothing of it."""
 
 
 def digest(point: Point, plan: LaunchPlan) -> str:
@@ -23,6 +30,10 @@ def digest(point: Point, plan: LaunchPlan) -> str:
         # A field that only other points have must not change the digest of these.
         del identity["multi_node"]
     workload = dataclasses.asdict(plan.workload)
+    for name, value in CLOSED_LOOP.items():
+        # A field that only other points change must not change the digest of these.
+        if workload[name] == value:
+            del workload[name]
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -45,6 +45,10 @@ class FixedLengths:
     def start(self, lane: int) -> StartPlan:  # noqa: ARG002
         """Nothing to skip and no turn to warm with: a play is one whole request."""
         return StartPlan(start=0, skipped=frozenset(), warmup=())
+
+    def starts_ns(self) -> Sequence[int]:
+        """Nothing was recorded."""
+        return ()
 
     def notes(self) -> Mapping[str, float]:
         """Nothing was decided on the way."""
