@@ -6,6 +6,8 @@ LEB128 (seven bits a byte, low group first, high bit = more follows), vectorised
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,18 +34,48 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
 
 def decode(data: bytes) -> npt.NDArray[np.int64]:
     """The inverse of `encode`. Raises ValueError for bytes that end inside a value."""
-    raw = np.frombuffer(data, dtype=np.uint8)
-    if len(raw) == 0:
-        return np.zeros(0, dtype=np.int64)
-    ends = np.flatnonzero(raw < 0x80)
-    if len(ends) == 0 or ends[-1] != len(raw) - 1:
+    return decode_many([data])[0]
+
+
+def decode_many(
+    blobs: Sequence[bytes],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(values of all blobs, one after the other; offsets int64[n + 1] of each blob's).
+
+    Raises ValueError where a blob ends inside a value.
+    """
+    sizes = np.array([len(blob) for blob in blobs], dtype=np.int64)
+    stops = np.cumsum(sizes)
+    raw = np.frombuffer(b"".join(blobs), dtype=np.uint8)
+    last = raw < 0x80
+    if not last[stops[sizes > 0] - 1].all():
         raise ValueError("arrival times end inside a value")
+    ends = np.flatnonzero(last)
+    offsets = np.concatenate(([0], np.searchsorted(ends, stops)))
+    if len(ends) == 0:
+        return np.zeros(0, dtype=np.int64), offsets
+    zigzag = _groups(raw, ends)
+    steps = (zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64)
+    # One running sum over all; it wraps around where it must, and each blob takes off what the
+    # ones before it came to.
+    sums = np.cumsum(steps)
+    before = np.concatenate(([0], sums))[offsets[:-1]]
+    return sums - np.repeat(before, np.diff(offsets)), offsets
+
+
+def _groups(raw: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The values whose last bytes are at `ends`, group by group from the last."""
     starts = np.concatenate(([0], ends[:-1] + 1))
     size = ends - starts + 1
-    zigzag = np.zeros(len(ends), dtype=np.uint64)
+    found = np.zeros(len(ends), dtype=np.uint64)
+    at = ends.copy()
     for plane in range(int(size.max())):
-        has = size > plane
-        group = (raw[starts[has] + plane] & 0x7F).astype(np.uint64)
-        zigzag[has] |= group << np.uint64(7 * plane)
-    steps = (zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64)
-    return np.cumsum(steps)
+        group = raw[at] & 0x7F
+        if plane:
+            # Values that are over already must not take bytes of the one before.
+            group[size <= plane] = 0
+            found <<= np.where(size > plane, np.uint64(7), np.uint64(0))
+        found |= group
+        at -= 1
+        np.maximum(at, 0, out=at)
+    return found
