@@ -19,6 +19,19 @@ LEAST_GROUP, MOST_GROUP = 2048, 122_880
 """Rows of a group; the least is what DuckDB works on at a time."""
 
 
+def connected() -> duckdb.DuckDBPyConnection:
+    """A database in memory that takes one thread and prints nothing."""
+    connection = duckdb.connect(config={"threads": 1})
+    # It draws on stdout when a query takes long, and stdout is for results.
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def first_line(error: duckdb.Error) -> str:
+    """What it says, without the query."""
+    return str(error).partition("\n")[0]
+
+
 def to_parquet(journal: Path, parquet: Path, columns: dict[str, str]) -> None:
     """Convert a journal, which stays. Raises StoreError, which names the journal."""
     on_the_way = {name: "VARCHAR" if kind == "BLOB" else kind for name, kind in columns.items()}
@@ -31,13 +44,13 @@ def to_parquet(journal: Path, parquet: Path, columns: dict[str, str]) -> None:
     try:
         _copy(f"SELECT {select} FROM {source}", str(journal), parquet, MOST_GROUP)
     except duckdb.Error as error:
-        raise StoreError(f"{journal}: kept, not written as parquet: {_first_line(error)}") from None
+        raise StoreError(f"{journal}: kept, not written as parquet: {first_line(error)}") from None
 
 
 def merge(parts: Sequence[Path], parquet: Path) -> None:
     """One file of several, in their order; the parts stay. Raises StoreError, which names them."""
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with connected() as connection:
             counted = connection.execute(
                 "SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata(?)",
                 [[str(part) for part in parts]],
@@ -48,34 +61,30 @@ def merge(parts: Sequence[Path], parquet: Path) -> None:
         _copy("SELECT * FROM read_parquet(?)", [str(part) for part in parts], parquet, group)
     except duckdb.Error as error:
         names = f"{parts[0].parent}: {parts[0].name} to {parts[-1].name}"
-        raise StoreError(f"{names}: kept, not merged: {_first_line(error)}") from None
+        raise StoreError(f"{names}: kept, not merged: {first_line(error)}") from None
 
 
 def read_parquet_rows(parquet: Path) -> list[dict[str, Any]]:
     """Every row. Raises StoreError where the file is damaged."""
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with connected() as connection:
             cursor = connection.execute("SELECT * FROM read_parquet(?)", [str(parquet)])
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     except duckdb.Error as error:
-        raise StoreError(f"{parquet}: not readable: {_first_line(error)}") from None
+        raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
 
 
 def _copy(select: str, source: str | list[str], parquet: Path, group_rows: int) -> None:
     partial = parquet.with_suffix(".parquet.partial")
     options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group_rows}"
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with connected() as connection:
             connection.execute(f"COPY ({select}) TO '{_quoted(partial)}' ({options})", [source])
     except duckdb.Error:
         partial.unlink(missing_ok=True)
         raise
     partial.replace(parquet)
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0]
 
 
 def _quoted(path: Path) -> str:

@@ -17,6 +17,7 @@ from inferometer.core import Phase, Record, Status
 from inferometer.errors import StoreError
 from inferometer.store import varint
 from inferometer.store.events import EventBatch, batch_sizes, batches
+from inferometer.store.parquet import connected, first_line
 
 ABSENT = int(np.iinfo(np.int64).min)
 """A stamp or count that a request lacks."""
@@ -91,7 +92,7 @@ def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
         f"(list_position([{statuses}], status) - 1)::BIGINT AS status FROM read_parquet(?)"
     )
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with connected() as connection:
             found = connection.execute(query, [str(parquet)]).fetchnumpy()
             numbers = {name: np.asarray(found[name], dtype=np.int64) for name in list(found)}
             numbers["session"] = (
@@ -100,7 +101,7 @@ def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
                 else np.zeros(len(numbers["status"]), np.int64)
             )
     except duckdb.Error as error:
-        raise StoreError(f"{parquet}: not readable: {str(error).partition(chr(10))[0]}") from None
+        raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
     return RequestTable(numbers, lambda: _batches(parquet, numbers["events"]))
 
 
@@ -119,7 +120,7 @@ def _sessions(connection: duckdb.DuckDBPyConnection, parquet: Path) -> npt.NDArr
 def _batches(parquet: Path, events: npt.NDArray[np.int64]) -> Iterator[EventBatch]:
     query = "SELECT arrivals, arrival_tokens, coalesced FROM read_parquet(?)"
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with connected() as connection:
             connection.execute(query, [str(parquet)])
             first = 0
             for size in batch_sizes(events.tolist()):
@@ -127,7 +128,7 @@ def _batches(parquet: Path, events: npt.NDArray[np.int64]) -> Iterator[EventBatc
                 yield _decoded(first, rows)
                 first += size
     except duckdb.Error as error:
-        raise StoreError(f"{parquet}: not readable: {str(error).partition(chr(10))[0]}") from None
+        raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
 
 
 def _decoded(first: int, rows: Sequence[tuple[bytes, bytes | None, bytes | None]]) -> EventBatch:

@@ -13,23 +13,59 @@ import numpy.typing as npt
 
 _SHIFTS = np.arange(0, 64, 7, dtype=np.uint64)
 """A 64-bit value takes at most ten groups of seven bits."""
-_GROUP = np.uint64(0x7F)
+
+_MORE = 0x8080808080808080
+"""The bit of every byte that says that another follows."""
 
 
 def encode(values: npt.NDArray[np.int64]) -> bytes:
     """int64[n] → varints of the differences (the first against zero)."""
     if len(values) == 0:
         return b""
-    steps = np.diff(values, prepend=np.int64(0))
+    steps = values.copy()
+    steps[1:] -= values[:-1]
     zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-    widest = max(1, -(-int(zigzag.max()).bit_length() // 7))
-    rest = zigzag[:, np.newaxis] >> _SHIFTS[:widest]  # [n, widest]: each value from each group on
-    present = rest != 0
-    out = (rest & _GROUP).astype(np.uint8)
-    out[:, :-1] |= present[:, 1:].astype(np.uint8) << 7
+    # The first is an absolute time and long; the rest are gaps and mostly of one length.
+    head = _one(int(zigzag[0]))
+    rest = zigzag[1:]
+    if len(rest) == 0:
+        return head
+    least, widest = _width(int(rest.min())), _width(int(rest.max()))
+    if least == widest <= 8:
+        return head + _alike(rest, widest)
+    out = np.empty((len(rest), widest), np.uint8)
+    for plane in range(widest):
+        out[:, plane] = rest >> _SHIFTS[plane]
+    present = rest[:, np.newaxis] >> _SHIFTS[:widest] != 0
+    out &= 0x7F
+    out[:, :-1] |= present[:, 1:].view(np.uint8) << 7
     present[:, 0] = True  # a zero takes a byte too
-    encoded: bytes = out[present].tobytes()
-    return encoded
+    uneven: bytes = out[present].tobytes()
+    return head + uneven
+
+
+def _alike(zigzag: npt.NDArray[np.uint64], width: int) -> bytes:
+    """Values of one width, at most 8 bytes: groups are spread over the bytes of a whole word."""
+    words = np.full(len(zigzag), _MORE & ((1 << 8 * (width - 1)) - 1), np.dtype("<u8"))
+    for plane in range(width):
+        words |= (zigzag << np.uint64(plane)) & np.uint64(0x7F << 8 * plane)
+    spread: bytes = words.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+    return spread
+
+
+def _width(zigzag: int) -> int:
+    """Bytes of a value."""
+    return max(1, -(-zigzag.bit_length() // 7))
+
+
+def _one(zigzag: int) -> bytes:
+    """A value by itself."""
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
 
 
 def decode(data: bytes) -> npt.NDArray[np.int64]:
