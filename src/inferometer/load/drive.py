@@ -142,9 +142,7 @@ class Drive:
         for request_id, _ in left:
             self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
         await asyncio.gather(*(task for _, task in left))
-        # The last records are filed within three turns of the loop.
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await self._lanes.filed()
 
     async def _until(self, event: asyncio.Event, timeout_s: float | None) -> None:
         """Wait for an event, for a stop, or for a time, whichever is first."""

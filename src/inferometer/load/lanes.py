@@ -38,6 +38,8 @@ from inferometer.load.workload import Workload
 
 T = TypeVar("T")
 
+LATER_TURNS = 4
+"""A task takes one turn to begin and its request another to be written; two rounds overlap."""
 FRUITLESS_SESSIONS = 1_000
 """After this many sessions in a row that exceed the context limit, a lane has nothing to send."""
 
@@ -92,6 +94,10 @@ class Lanes:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ns: int | None = None
         self._arrivals: OpenLoop | None = None
+        self._later: list[Callable[[], None]] = []
+        self._due: list[Callable[[], None]] = []
+        self._hops = 0
+        """Turns of the loop until `_due` is done; 0 where nothing waits."""
         self._fruitless = 0
         """Arrivals in a row of which no turn could be sent."""
 
@@ -311,9 +317,30 @@ class Lanes:
         self._after_sends(self._on_record, record_of(request, dequeued_ns, exchange))
 
     def _after_sends(self, work: Callable[[T], None], item: T) -> None:
-        """Do it three turns of the loop later: by then what is to be sent now has left."""
-        later = asyncio.get_running_loop().call_soon
-        later(later, later, work, item)
+        """Do it some turns of the loop later: by then what is to be sent now has left."""
+        self._later.append(lambda: work(item))
+        if not self._hops:
+            self._hops = LATER_TURNS
+            asyncio.get_running_loop().call_soon(self._hop)
+
+    def _hop(self) -> None:
+        """One turn for all that waits. What came after the first hop waits for the next round."""
+        if self._hops == LATER_TURNS:
+            self._due, self._later = self._later, []
+        self._hops -= 1
+        if self._hops == 0:
+            for work in self._due:
+                work()
+            self._due = []
+            if not self._later:
+                return
+            self._hops = LATER_TURNS
+        asyncio.get_running_loop().call_soon(self._hop)
+
+    async def filed(self) -> None:
+        """Wait until every record has been handed over."""
+        while self._hops:
+            await asyncio.sleep(0)
 
     def _go_on(self, lane: Lane, turn: Turn, exchange: Exchange) -> None:
         play = lane.play

@@ -14,6 +14,7 @@ import numpy.typing as npt
 _SHIFTS = np.arange(0, 64, 7, dtype=np.uint64)
 """A 64-bit value takes at most ten groups of seven bits."""
 
+FEW = 8
 _MORE = 0x8080808080808080
 """The bit of every byte that says that another follows."""
 
@@ -22,6 +23,8 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
     """int64[n] → varints of the differences (the first against zero)."""
     if len(values) == 0:
         return b""
+    if len(values) <= FEW:
+        return _few(values.tolist())
     steps = values.copy()
     steps[1:] -= values[:-1]
     zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
@@ -42,6 +45,19 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
     present[:, 0] = True  # a zero takes a byte too
     uneven: bytes = out[present].tobytes()
     return head + uneven
+
+
+def _few(values: list[int]) -> bytes:
+    """A handful of values, for which arrays take longer than they save."""
+    out = b""
+    before = 0
+    for value in values:
+        step = value - before
+        before = value
+        # As an int64 does: the difference of two of them may not be one.
+        step = (step + (1 << 63)) % (1 << 64) - (1 << 63)
+        out += _one(step << 1 if step >= 0 else ~(step << 1))
+    return out
 
 
 def _alike(zigzag: npt.NDArray[np.uint64], width: int) -> bytes:
