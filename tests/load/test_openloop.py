@@ -22,7 +22,7 @@ def _sent_ns(record: Record) -> int:
 
 
 def test_requests_leave_on_time_whatever_is_open() -> None:
-    run = drive(FakeWorkload(chain("s", 1, 0.0)), PACED, lanes=4, seconds=lambda _: 3.0)
+    run = drive(FakeWorkload(chain("s", 1, 0.0)), PACED, lanes=4, seconds=lambda _: 2.9)
     assert sent(run) == [i / 2 for i in range(20)]
     assert all(r.scheduled_ns == r.exchange.sent_ns for r in run.records)
     assert run.transport.most_open == 6
@@ -50,7 +50,7 @@ def test_a_cap_makes_arrivals_wait_and_they_stay_due_when_they_were() -> None:
     assert sent(run) == [0, 0.5, 2, 2.5, 4, 4.5, 6, 6.5, 8, 8.5]
     # Ready when a place was free: what is late after that would be the client's own lateness.
     assert [r.ready_ns for r in records] == [r.exchange.sent_ns for r in records]
-    # 20 were due in 10 s, and ten found a place.
+    # 20 were due in 10 s, and ten found a place; the one free at the very end is too late.
     assert (run.report.arrivals_due, run.report.arrivals_unsent) == (20, 10)
 
 
@@ -114,6 +114,13 @@ def test_recorded_times_are_kept_and_then_nothing_comes() -> None:
     assert sent(run) == [0, 1, 6]
     assert run.report.window.complete
     assert run.report.arrivals_due == 3
+
+
+def test_as_many_requests_as_the_recording_has_are_a_whole_window() -> None:
+    settings = replace(WORKLOAD, arrival="timestamps", duration_s=None, requests=3)
+    run = drive(Timed(chain("s", 1, 0.0)), settings, lanes=2, seconds=lambda _: 1.0)
+    assert run.report.window.complete
+    assert len(run.records) == 3
 
 
 def test_more_requests_than_the_recording_has_cannot_be_had() -> None:

@@ -142,7 +142,7 @@ class Drive:
         for request_id, _ in left:
             self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
         await asyncio.gather(*(task for _, task in left))
-        await self._lanes.filed()
+        self._lanes.file()
 
     async def _until(self, event: asyncio.Event, timeout_s: float | None) -> None:
         """Wait for an event, for a stop, or for a time, whichever is first."""

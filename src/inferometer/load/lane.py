@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from inferometer.core import Exchange, Record, Request, Status
+from inferometer.core import Exchange, Record, Request, Status, Turn
 from inferometer.load.play import Play, Ready
 
 FEW_REQUESTS = 10
@@ -61,6 +62,17 @@ class Tally:
             return None
         last = f"{exchange.status}: {exchange.error or 'no further detail'}"
         return f"{self.failed} of {finished} requests failed; the last: {last}"
+
+
+def max_tokens(lane: Lane, turn: Turn, lanes: int, kind: str) -> int:
+    """Output to ask for: in warm-up one token, or the turn's own cut to its lane's share."""
+    if lane.warm_left == 0:
+        return turn.output_tokens
+    if kind == "agentic":
+        return 1
+    # Lanes that all start at once would stay in step: the first fixed-length answers are cut
+    # to different lengths, so that the window opens on lanes spread over a whole request.
+    return math.ceil(turn.output_tokens * (lane.index + 1) / lanes)
 
 
 def record_of(request: Request, dequeued_ns: int, exchange: Exchange) -> Record:

@@ -11,7 +11,6 @@ comes from the clock. Replay rules `agentx-1`: docs/replay.md.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -28,7 +27,7 @@ from inferometer.core import (
     Turn,
     WorkloadSettings,
 )
-from inferometer.load.lane import Due, Lane, Tally, record_of
+from inferometer.load.lane import Due, Lane, Tally, max_tokens, record_of
 from inferometer.load.openloop import OpenLoop
 from inferometer.load.pacers import lane_starts
 from inferometer.load.play import Play, Ready
@@ -38,8 +37,8 @@ from inferometer.load.workload import Workload
 
 T = TypeVar("T")
 
-LATER_TURNS = 4
-"""A task takes one turn to begin and its request another to be written; two rounds overlap."""
+LATER_S = 0.001
+"""A request is written within two turns of the loop, which take far less."""
 FRUITLESS_SESSIONS = 1_000
 """After this many sessions in a row that exceed the context limit, a lane has nothing to send."""
 
@@ -95,9 +94,7 @@ class Lanes:
         self._wake_ns: int | None = None
         self._arrivals: OpenLoop | None = None
         self._later: list[Callable[[], None]] = []
-        self._due: list[Callable[[], None]] = []
-        self._hops = 0
-        """Turns of the loop until `_due` is done; 0 where nothing waits."""
+        self._filing: asyncio.TimerHandle | None = None
         self._fruitless = 0
         """Arrivals in a row of which no turn could be sent."""
 
@@ -286,20 +283,11 @@ class Lanes:
             parent_agent=turn.parent_agent,
             affinity=tag,
             prompt=self._workload.prompt(session, turn, lane.index, lane.number),
-            max_tokens=self._max_tokens(lane, turn),
+            max_tokens=max_tokens(lane, turn, self.config.lanes, self.config.workload.kind),
             ready_ns=item.ready_ns,
             # During warm-up a turn does not wait for its gap: it is due when it is ready.
             scheduled_ns=item.ready_ns if lane.warm_left > 0 else item.due_ns,
         )
-
-    def _max_tokens(self, lane: Lane, turn: Turn) -> int:
-        if lane.warm_left == 0:
-            return turn.output_tokens
-        if self.config.workload.kind == "agentic":
-            return 1
-        # Lanes that all start at once would stay in step: the first fixed-length answers are cut
-        # to different lengths, so that the window opens on lanes spread over a whole request.
-        return math.ceil(turn.output_tokens * (lane.index + 1) / self.config.lanes)
 
     async def _exchange(self, lane: Lane, turn: Turn, request: Request) -> None:
         dequeued_ns = self._clock.now_ns()
@@ -317,30 +305,19 @@ class Lanes:
         self._after_sends(self._on_record, record_of(request, dequeued_ns, exchange))
 
     def _after_sends(self, work: Callable[[T], None], item: T) -> None:
-        """Do it some turns of the loop later: by then what is to be sent now has left."""
+        """Do it a little later, with whatever else waits: what is to be sent now leaves first."""
         self._later.append(lambda: work(item))
-        if not self._hops:
-            self._hops = LATER_TURNS
-            asyncio.get_running_loop().call_soon(self._hop)
+        if self._filing is None:
+            self._filing = asyncio.get_running_loop().call_later(LATER_S, self.file)
 
-    def _hop(self) -> None:
-        """One turn for all that waits. What came after the first hop waits for the next round."""
-        if self._hops == LATER_TURNS:
-            self._due, self._later = self._later, []
-        self._hops -= 1
-        if self._hops == 0:
-            for work in self._due:
-                work()
-            self._due = []
-            if not self._later:
-                return
-            self._hops = LATER_TURNS
-        asyncio.get_running_loop().call_soon(self._hop)
-
-    async def filed(self) -> None:
-        """Wait until every record has been handed over."""
-        while self._hops:
-            await asyncio.sleep(0)
+    def file(self) -> None:
+        """Do all that waits: hand over records, make ready what comes next."""
+        if self._filing is not None:
+            self._filing.cancel()
+            self._filing = None
+        later, self._later = self._later, []
+        for work in later:
+            work()
 
     def _go_on(self, lane: Lane, turn: Turn, exchange: Exchange) -> None:
         play = lane.play
@@ -385,8 +362,11 @@ class Lanes:
         if not self.open and self._arrivals is None:
             self.timers.cap_system(self._idle_since_ns, round(rules.system_idle_cap_s * NS))
         next_ns = self._next_ns()
-        if next_ns is None and not self.open and self._sending and rules.requests is not None:
-            self._check_end()
+        over = next_ns is None and not self.open and self._sending
+        if over and self._arrivals is not None and rules.requests is not None:
+            # Nothing is open and nothing will come: a declared count cannot be had any more.
+            count = self._arrivals.schedule.taken
+            self.stop(f"the workload ended: it has {count} arrivals")
         if next_ns == self._wake_ns and self._wake is not None and not self._wake.cancelled():
             return
         if self._wake is not None:
@@ -403,12 +383,6 @@ class Lanes:
         opens_ns = self._arrivals.schedule.opens_ns if self.window_start_ns is None else None
         times = (due_ns, self._arrivals.next_ns, opens_ns)
         return min((at_ns for at_ns in times if at_ns is not None), default=None)
-
-    def _check_end(self) -> None:
-        """Nothing is open and nothing will come: a declared count cannot be had any more."""
-        if self._arrivals is not None and self._arrivals.exhausted:
-            count = self._arrivals.schedule.taken
-            self.stop(f"the workload ended: it has {count} arrivals")
 
     def _fire(self) -> None:
         """Send every turn whose gap has run out. Its due time is where the caps moved it to."""

@@ -69,7 +69,8 @@ class OpenLoop:
     def take(self, now_ns: int) -> Arrival | None:
         """The next arrival that is due and has a place, if any."""
         next_ns = self.next_ns
-        if next_ns is None or next_ns > now_ns:
+        over = self._end_ns is not None and now_ns >= self._end_ns
+        if over or next_ns is None or next_ns > now_ns:
             return None
         number, due_ns = self.schedule.take()
         free_ns = due_ns if self._free_ns is None else self._free_ns.popleft()
