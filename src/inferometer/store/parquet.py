@@ -6,6 +6,7 @@ target appears whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import duckdb
 from inferometer.errors import StoreError
 
 GROUP_BYTES = 32 << 20
+MEMORY_LIMIT = "1GB"
 LEAST_GROUP, MOST_GROUP = 2048, 122_880
 """Rows of a group; the least is what DuckDB works on at a time."""
 
@@ -24,6 +26,10 @@ def connected() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     # It draws on stdout when a query takes long, and stdout is for results.
     connection.execute("SET enable_progress_bar = false")
+    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
+    # It keeps what it read of files, up to that limit; versions before 1.3 do not know how.
+    with contextlib.suppress(duckdb.Error):
+        connection.execute("SET enable_external_file_cache = false")
     return connection
 
 
