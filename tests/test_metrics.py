@@ -182,6 +182,12 @@ def test_a_session_interval_equals_resampling_written_out() -> None:
     assert (found.lo, found.hi) == (lo, hi)
 
 
+def test_a_session_interval_is_open_where_the_percentile_has_no_value() -> None:
+    median, p99 = metrics.session_intervals(np.arange(99.0), np.arange(99) % 9, (50, 99))
+    assert median.lo is not None
+    assert p99 == (None, None, "open: p99 needs 100 values, there are 99")
+
+
 def test_a_session_interval_is_open_below_six_sessions() -> None:
     found = metrics.session_intervals(np.arange(50.0), np.arange(50) % 5, (50,))[0]
     assert found == (None, None, "open: 5 sessions, 6 needed")
