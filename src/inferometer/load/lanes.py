@@ -178,14 +178,18 @@ class Lanes:
 
     def _arrive(self, arrivals: OpenLoop, now_ns: int) -> None:
         """Begin every session that is due by now and has a place."""
-        if self.window_start_ns is None and now_ns >= arrivals.schedule.opens_ns:
-            self._open_window(arrivals.schedule.opens_ns)
+        opens_ns = arrivals.schedule.opens_ns
         while self._sending and (arrival := arrivals.take(now_ns)) is not None:
+            # Not before: what was due earlier is warm-up, also where it leaves late.
+            if self.window_start_ns is None and arrival.due_ns >= opens_ns:
+                self._open_window(opens_ns)
             lane = arrivals.lane(arrival)
             assert lane.play is not None
             ready = lane.play.start((), arrival.due_ns)
             self._take(lane, [r._replace(ready_ns=arrival.ready_ns) for r in ready])
             self._over(lane, arrival.ready_ns)
+        if self.window_start_ns is None and now_ns >= opens_ns:
+            self._open_window(opens_ns)
 
     def _over(self, lane: Lane, at_ns: int) -> None:
         """Where the lane's session has drained: the next, or the end of the lane."""

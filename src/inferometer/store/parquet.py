@@ -26,6 +26,7 @@ def connected() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     # It draws on stdout when a query takes long, and stdout is for results.
     connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET enable_progress_bar_print = false")
     connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
     # It keeps what it read of files, up to that limit; versions before 1.3 do not know how.
     with contextlib.suppress(duckdb.Error):
