@@ -156,10 +156,10 @@ def test_the_session_interval_is_seeded_and_wider_than_turns_alone_would_have_it
     level = np.repeat(random.normal(10, 3, 12), 50)  # twelve sessions that differ, 50 turns each
     values = level + random.normal(0, 0.1, 600)
     session = np.repeat(np.arange(12), 50)
-    found = metrics.session_interval(values, session, 50, seed=1)
-    assert found == metrics.session_interval(values, session, 50, seed=1)
+    found = metrics.session_intervals(values, session, (50,), seed=1)[0]
+    assert found == metrics.session_intervals(values, session, (50,), seed=1)[0]
     shuffled = random.permutation(600)
-    again = metrics.session_interval(values[shuffled], session[shuffled], 50, seed=1)
+    again = metrics.session_intervals(values[shuffled], session[shuffled], (50,), seed=1)[0]
     assert again == found
     turns = metrics.percentile_interval(values, 50)
     assert found.lo is not None
@@ -178,12 +178,18 @@ def test_a_session_interval_equals_resampling_written_out() -> None:
         times = random.multinomial(7, np.full(7, 1 / 7))
         medians.append(np.percentile(np.repeat(values, times[session]), 50))
     lo, hi = np.percentile(medians, (2.5, 97.5))
-    found = metrics.session_interval(values, session, 50, resamples=40, seed=3)
+    found = metrics.session_intervals(values, session, (50,), resamples=40, seed=3)[0]
     assert (found.lo, found.hi) == (lo, hi)
 
 
+def test_a_session_interval_is_open_where_the_percentile_has_no_value() -> None:
+    median, p99 = metrics.session_intervals(np.arange(99.0), np.arange(99) % 9, (50, 99))
+    assert median.lo is not None
+    assert p99 == (None, None, "open: p99 needs 100 values, there are 99")
+
+
 def test_a_session_interval_is_open_below_six_sessions() -> None:
-    found = metrics.session_interval(np.arange(50.0), np.arange(50) % 5, 50)
+    found = metrics.session_intervals(np.arange(50.0), np.arange(50) % 5, (50,))[0]
     assert found == (None, None, "open: 5 sessions, 6 needed")
 
 

@@ -77,12 +77,19 @@ def ttfv(first_visible_ns: Ints, sent_ns: Ints) -> Floats:
     return _seconds(first_visible_ns - sent_ns)
 
 
+def e2el_scheduled(last_token_ns: Ints, scheduled_ns: Ints) -> Floats:
+    """End-to-end latency as the schedule sees it, s: last token-bearing event minus the time the
+    request was due.
+    """
+    return _seconds(last_token_ns - scheduled_ns)
+
+
 def e2el(last_token_ns: Ints, sent_ns: Ints) -> Floats:
     """End-to-end latency, s: last token-bearing event minus `sent`; a final usage chunk is none."""
     return _seconds(last_token_ns - sent_ns)
 
 
-def segment_sums(values: Counts, offsets: Ints) -> Ints:
+def segment_sums(values: Counts | Bools, offsets: Ints) -> Ints:
     """int64[n]: sum of each request's events; requests without any give 0."""
     sums = np.zeros(len(offsets) - 1, np.int64)
     some = np.diff(offsets) > 0
@@ -117,7 +124,12 @@ def chunk_gap(at_ns: Ints, offsets: Ints) -> Floats:
     """Pooled gaps between successive token-bearing arrivals of a request, s. Not a time a token: a
     chunk may carry several (speculative decoding, stream intervals).
     """
-    return _seconds(_within(np.diff(at_ns), offsets))
+    return _seconds(chunk_gaps_ns(at_ns, offsets))
+
+
+def chunk_gaps_ns(at_ns: Ints, offsets: Ints) -> Ints:
+    """`chunk_gap` as stamped, ns."""
+    return _within(np.diff(at_ns), offsets)
 
 
 def itl(at_ns: Ints, tokens: Counts, offsets: Ints) -> Floats:
@@ -126,11 +138,20 @@ def itl(at_ns: Ints, tokens: Counts, offsets: Ints) -> Floats:
     A chunk of k tokens gives k samples, so that a percentile is a share of tokens. Only for
     requests whose server counts each chunk. An event counted 0 is merged with the next counted one.
     """
+    return np.repeat(*_itl(at_ns, tokens, offsets, NS))
+
+
+def itl_ns(at_ns: Ints, tokens: Counts, offsets: Ints) -> tuple[Floats, Ints]:
+    """`itl` in ns, one value a chunk, and how many samples each is."""
+    return _itl(at_ns, tokens, offsets, 1.0)
+
+
+def _itl(at_ns: Ints, tokens: Counts, offsets: Ints, unit: float) -> tuple[Floats, Ints]:
     counted = tokens > 0
     offsets = np.concatenate(([0], np.cumsum(counted)))[offsets]
     gaps = _within(np.diff(at_ns[counted]), offsets)
     later = _within(tokens[counted][1:], offsets)
-    return np.repeat(_seconds(gaps) / later, later)
+    return gaps / unit / later, later
 
 
 # Statistics
@@ -195,30 +216,45 @@ def percentile_interval(values: Floats, percent: int, confidence: float = 0.95) 
     return Interval(lo, hi, why)
 
 
-def session_interval(
-    values: Floats, session: Ints, percent: int, *, resamples: int = 1000, seed: int = 0
-) -> Interval:
-    """95 % bootstrap interval of a percentile, resampling whole sessions with replacement.
+def session_intervals(
+    values: Floats,
+    session: Ints,
+    percents: Sequence[int],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> list[Interval]:
+    """95 % bootstrap intervals of percentiles, resampling whole sessions with replacement.
 
     `session` int64[n] names the session of each value: the turns of one session are not
-    independent. Open below `MIN_SESSIONS` sessions. Source: Davison and Hinkley, Bootstrap Methods
-    and their Application, section 3.8 (clusters), percentile method.
+    independent. Open below `MIN_SESSIONS` sessions, and for a percentile that the values do not
+    support. Source: Davison and Hinkley, Bootstrap Methods and their Application, section 3.8
+    (clusters), percentile method.
     """
     names, codes = np.unique(session, return_inverse=True)
     if len(names) < MIN_SESSIONS:
-        return Interval(None, None, f"open: {len(names)} sessions, {MIN_SESSIONS} needed")
+        why = f"open: {len(names)} sessions, {MIN_SESSIONS} needed"
+        return [Interval(None, None, why)] * len(percents)
     order = np.argsort(values)
     ranked, codes = values[order], codes[order]
     random = np.random.default_rng(seed)
     even = np.full(len(names), 1 / len(names))
-    found = np.empty(resamples)
+    found = np.empty((resamples, len(percents)))
+    shares = np.array(percents) / 100
     for index in range(resamples):
         drawn = np.cumsum(random.multinomial(len(names), even)[codes])
-        rank = (int(drawn[-1]) - 1) * percent / 100
-        low, high = ranked[np.searchsorted(drawn, (math.floor(rank), math.ceil(rank)), "right")]
-        found[index] = low + (high - low) * (rank - math.floor(rank))
-    lo, hi = np.percentile(found, (2.5, 97.5))
-    return Interval(float(lo), float(hi))
+        ranks = (int(drawn[-1]) - 1) * shares
+        below = np.floor(ranks)
+        low = ranked[np.searchsorted(drawn, below, "right")]
+        high = ranked[np.searchsorted(drawn, np.ceil(ranks), "right")]
+        found[index] = low + (high - low) * (ranks - below)
+    bounds = np.percentile(found, (2.5, 97.5), axis=0).T.tolist()
+    return [
+        Interval(lo, hi)
+        if _supports(len(values), percent)
+        else Interval(None, None, f"open: {_too_few(len(values), percent).why}")
+        for percent, (lo, hi) in zip(percents, bounds, strict=True)
+    ]
 
 
 def intvty(tpot_percentile: Figure) -> Figure:

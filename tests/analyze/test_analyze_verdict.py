@@ -19,6 +19,8 @@ CLEAN = Evidence(
     censored=0,
     failures={},
     context_overflows=0,
+    arrivals_due=None,
+    arrivals_unsent=0,
     window=window(),
     engine_died=None,
     ttft_p50_s=0.1,
@@ -27,6 +29,7 @@ CLEAN = Evidence(
     schedule_lag_percent=99,
     stamp_source="kernel",
     loop_lag_p99_ms=1.0,
+    busiest_cpu_share=0.5,
     first_token_coalesced_share=0.0,
     little_residual=0.0,
     little_noise=0.01,
@@ -59,6 +62,9 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.CLIENT_LAG, "degraded", {"stamp_source": "read", "loop_lag_p99_ms": 20.01}),
     (Code.CLIENT_LAG, "invalid", {"stamp_source": "read", "loop_lag_p99_ms": 200.01}),
     (Code.CLIENT_LAG, "invalid", {"loop_lag_p99_ms": 200.01}),
+    (Code.CLIENT_CPU, "degraded", {"busiest_cpu_share": 0.901}),
+    (Code.ARRIVALS_UNSENT, "degraded", {"arrivals_due": 1000, "arrivals_unsent": 11}),
+    (Code.ARRIVALS_UNSENT, "invalid", {"arrivals_due": 1000, "arrivals_unsent": 101}),
     (
         Code.COALESCED_FIRST_TOKENS,
         "degraded",
@@ -74,6 +80,8 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
 )
 
 JUST_BELOW: tuple[dict[str, Any], ...] = (
+    {"busiest_cpu_share": 0.9},
+    {"arrivals_due": 1000, "arrivals_unsent": 10},
     {"ok": 6},
     {"ok": 990, "failures": {"timeout": 10}},
     {"ok": 990, "censored": 10},

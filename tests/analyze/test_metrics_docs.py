@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from analyze_factory import inputs, record, window
+from analyze_factory import inputs, record, window, with_client
 
 from inferometer import metrics
-from inferometer.analyze import Code, analyze_point
-from inferometer.core import EngineTotals, Result, Status
+from inferometer.analyze import Code, PointInputs, analyze_point
+from inferometer.core import EngineTotals, Result, Slo, Status
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 NAMED = set(re.findall(r"`([A-Za-z0-9_]+)`", PAGE.read_text(encoding="utf-8")))
@@ -29,7 +29,15 @@ def every_kind() -> list[Result]:
         analyze_point(inputs(ok, span=counted)),
         analyze_point(inputs(ok, span=counted, lanes=2)),
         analyze_point(replace(inputs(ok), totals=EngineTotals(1.0, 100.0, 5.0, 0.1))),
+        analyze_point(replace(open_loop(inputs(ok)), slos=(Slo("ttft", 1.0),))),
     ]
+
+
+def open_loop(given: PointInputs) -> PointInputs:
+    """The same run with arrivals by a schedule."""
+    workload = replace(given.plan.workload, arrival="poisson", rate=1.0)
+    paced = replace(given, plan=replace(given.plan, workload=workload))
+    return with_client(paced, arrivals_due=1)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +61,8 @@ def test_every_count_is_on_the_page(results: list[Result]) -> None:
 
 def test_every_code_and_label_is_on_the_page(results: list[Result]) -> None:
     labels = {label for result in results for label in result.verdict.labels}
-    assert labels == {"simulated", "virtual", "short", "assumed_tokens", "steady", "whole_window"}
+    shown = {"simulated", "virtual", "short", "open_loop", "assumed_tokens"}
+    assert labels == shown | {"steady", "whole_window"}
     assert (labels | {code.value for code in Code}) - NAMED == set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,28 @@ def test_the_first_model_is_asked_for_and_the_seed_is_kept(binary: Path, tmp_pat
     (folder,) = run.finished()
     assert folder.result().point.max_model_len == 1_048_576
     assert folder.result().counts["ok"] == 3
+
+
+def test_an_open_loop_sends_what_is_due_when_it_is(binary: Path, tmp_path: Path) -> None:
+    """Answers take 130 ms and arrivals come 20 ms apart: nothing waits for an answer."""
+    out = tmp_path / "run"
+    words = ["--rate", "50", "--arrival", "constant", "--requests", "60", "--warmup", "0"]
+    with running_referee(binary, tmp_path / "truth.csv") as referee:
+        said = call("bench", referee.url, "--model", PLAN, *words, "--isl", "16", "--out", out)
+        truths = referee.stop()
+    assert said.code in (0, 5)
+    (folder,) = RunDir(out).finished()
+    records = sorted(folder.records(), key=lambda record: record.scheduled_ns)
+    assert len(records) == len(truths) == 60
+    first_ns = records[0].scheduled_ns
+    assert [r.scheduled_ns - first_ns for r in records] == [i * 20_000_000 for i in range(60)]
+    for record in records:
+        assert record.exchange.status == "ok"
+        assert record.exchange.sent_ns is not None
+        assert record.exchange.sent_ns >= record.scheduled_ns
+        check(record, truths[record.request_id])
+    overlap = [r for r, later in pairwise(records) if r.exchange.end_ns > later.scheduled_ns]
+    assert len(overlap) > 50, "open at the same time"
+    result = folder.result()
+    assert result.metrics["offered_s"] == pytest.approx(50, rel=0.1)
+    assert result.metrics["lane_occupancy"] is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,12 +69,16 @@ class FakeWorkload:
         self._start = start or FakeStart()
 
     wrapped_lanes = 0
+    starts: Sequence[int] = ()
 
     def session(self, lane: int, play: int) -> Session:
         return self._session
 
     def start(self, lane: int) -> FakeStart:
         return self._start
+
+    def starts_ns(self) -> Sequence[int]:
+        return self.starts
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         return Prompt(turn.block_ids, 64, 0, turn.index)

@@ -11,14 +11,19 @@ import math
 import numpy as np
 
 from inferometer import metrics
-from inferometer.analyze.columns import ABSENT, FAILURES, Columns
+from inferometer.analyze.columns import FAILURES, Columns
+from inferometer.analyze.pool import Pool
+from inferometer.analyze.window import timed
 from inferometer.core import Status
-from inferometer.metrics import Figure, Floats, Interval
+from inferometer.metrics import Figure, Floats
+from inferometer.store import ABSENT
 
 PERCENTS = (50, 75, 90, 95, 99)
-LATENCIES = ("ttft", "ttft_scheduled", "ttfv", "e2el", "tpot", "chunk_gap", "itl")
-WITH_INTERVAL = ("ttft", "tpot")
-WITH_ERRORS = ("ttft", "e2el", "tpot")
+REQUEST_LATENCIES = ("ttft", "ttft_scheduled", "ttfv", "e2el", "e2el_scheduled", "tpot")
+POOLED = ("chunk_gap", "itl")
+WITH_INTERVAL = ("ttft", "e2el", "tpot")
+INTERVAL_PERCENTS = (50, 90, 99)
+WITH_ERRORS = ("ttft", "ttft_scheduled", "e2el", "e2el_scheduled", "tpot")
 BOOTSTRAP_SEED = 20_260_101
 """Any constant: one set of records gives one interval."""
 EMPTY_WHY = {
@@ -29,18 +34,22 @@ EMPTY_WHY = {
 }
 
 
-def latency_figures(population: Columns, *, agentic: bool) -> dict[str, Figure]:
-    """Every latency metric of the population, by its published name."""
-    timed = population.ended(Status.OK) & population.sent & (population.events > 0)
-    ok = population.take(timed)
-    values = _values(ok)
+def latency_figures(population: Columns, *, agentic: bool, unsent: int = 0) -> dict[str, Figure]:
+    """Every latency metric of the population, by its published name.
+
+    `unsent`: arrivals that were due and never sent; they count as infinite like the failed.
+    """
+    ok = population.take(timed(population))
     note = assumed_note(ok)
+    values = {name: request_values(ok, name) for name in REQUEST_LATENCIES}
     found: dict[str, Figure] = {}
-    for name in LATENCIES:
+    for name in REQUEST_LATENCIES:
         found |= _distribution(name, values[name], note if name == "tpot" else None)
+    for name, pool in zip(POOLED, ok.gaps(), strict=True):
+        found |= _pooled(name, pool)
     for name in WITH_INTERVAL:
         found |= _interval(name, ok, values[name], agentic=agentic)
-    errors = population.count(*FAILURES, Status.CENSORED)
+    errors = population.count(*FAILURES, Status.CENSORED) + unsent
     for name in WITH_ERRORS:
         found |= _with_errors(name, values[name], errors)
     return found | _interactivity(ok, values)
@@ -63,20 +72,30 @@ def assumed_note(ok: Columns) -> str | None:
     return f"assumed: {count} of {len(ok)} requests have no counts a chunk, and events != tokens"
 
 
-def _values(ok: Columns) -> dict[str, Floats]:
-    first, last, osl = ok.first_ns, ok.last_ns, ok.osl
-    seen = ok.visible_ns != ABSENT
-    counted = ok.take(ok.counted)
-    at_first = metrics.tokens_at_first(ok.at_ns, ok.tokens, ok.offsets)
-    return {
-        "ttft": metrics.ttft(first, ok.sent_ns),
-        "ttft_scheduled": metrics.ttft_scheduled(first, ok.scheduled_ns),
-        "ttfv": metrics.ttfv(ok.visible_ns[seen], ok.sent_ns[seen]),
-        "e2el": metrics.e2el(last, ok.sent_ns),
-        "tpot": metrics.tpot(first, last, osl, at_first),
-        "chunk_gap": metrics.chunk_gap(ok.at_ns, ok.offsets),
-        "itl": metrics.itl(counted.at_ns, counted.tokens, counted.offsets),
-    }
+def request_values(ok: Columns, name: str) -> Floats:
+    """One latency of each request, s; NaN where a request has none."""
+    match name:
+        case "ttft":
+            return metrics.ttft(ok.first_ns, ok.sent_ns)
+        case "ttft_scheduled":
+            return metrics.ttft_scheduled(ok.first_ns, ok.scheduled_ns)
+        case "ttfv":
+            seen = ok.visible_ns != ABSENT
+            return np.where(seen, metrics.ttfv(ok.visible_ns, ok.sent_ns), np.nan)
+        case "e2el":
+            return metrics.e2el(ok.last_ns, ok.sent_ns)
+        case "e2el_scheduled":
+            return metrics.e2el_scheduled(ok.last_ns, ok.scheduled_ns)
+        case "tpot":
+            return metrics.tpot(ok.first_ns, ok.last_ns, ok.osl, ok.at_first)
+    raise ValueError(f"no latency of a request is called {name!r}")
+
+
+def _pooled(name: str, pool: Pool) -> dict[str, Figure]:
+    names = [f"{name}_mean_s", *(f"{name}_p{percent}_s" for percent in PERCENTS)]
+    if pool.count == 0:
+        return dict.fromkeys(names, Figure(None, EMPTY_WHY[name]))
+    return dict(zip(names, [pool.mean(), *pool.percentiles(PERCENTS)], strict=True))
 
 
 def _distribution(name: str, values: Floats, note: str | None) -> dict[str, Figure]:
@@ -92,17 +111,17 @@ def _distribution(name: str, values: Floats, note: str | None) -> dict[str, Figu
 
 def _interval(name: str, ok: Columns, values: Floats, *, agentic: bool) -> dict[str, Figure]:
     known = ~np.isnan(values)
-    interval: Interval
+    found = {}
     if agentic:
-        interval = metrics.session_interval(
-            values[known], ok.session[known], 50, seed=BOOTSTRAP_SEED
+        intervals = metrics.session_intervals(
+            values[known], ok.session[known], INTERVAL_PERCENTS, seed=BOOTSTRAP_SEED
         )
     else:
-        interval = metrics.percentile_interval(values[known], 50)
-    return {
-        f"{name}_p50_lo_s": Figure(interval.lo, interval.why),
-        f"{name}_p50_hi_s": Figure(interval.hi, interval.why),
-    }
+        intervals = [metrics.percentile_interval(values[known], p) for p in INTERVAL_PERCENTS]
+    for percent, interval in zip(INTERVAL_PERCENTS, intervals, strict=True):
+        found[f"{name}_p{percent}_lo_s"] = Figure(interval.lo, interval.why)
+        found[f"{name}_p{percent}_hi_s"] = Figure(interval.hi, interval.why)
+    return found
 
 
 def _with_errors(name: str, values: Floats, errors: int) -> dict[str, Figure]:

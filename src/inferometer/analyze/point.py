@@ -13,10 +13,13 @@ from typing import Literal
 
 from inferometer import metrics
 from inferometer.analyze.columns import FAILURES, Columns, columns
+from inferometer.analyze.goodput import goodput_figures
 from inferometer.analyze.latency import assumed, latency_figures
+from inferometer.analyze.openloop import open_loop_figures
 from inferometer.analyze.selfcheck import (
     LAG_PERCENTS,
     Counters,
+    busiest_cpu_share,
     client_figures,
     counters,
     schedule_lags_ms,
@@ -34,9 +37,11 @@ from inferometer.core import (
     Record,
     Result,
     Sample,
+    Slo,
     Status,
 )
 from inferometer.metrics import Figure
+from inferometer.store import RequestTable
 
 SHORT_AGENTIC_S = 900.0
 """Below it an agentic window sees few whole sessions: a label, not a fault."""
@@ -58,7 +63,7 @@ class PointInputs:
     point: Point
     plan: LaunchPlan
     digest: str
-    records: Sequence[Record]
+    records: Sequence[Record] | RequestTable
     samples: Sequence[Sample]
     client: ClientReport
     totals: EngineTotals | None
@@ -66,12 +71,14 @@ class PointInputs:
     clock: Literal["real", "virtual"]
     engine_died: str | None
     versions: Versions
+    slos: tuple[Slo, ...] = ()
 
 
 def analyze_point(inputs: PointInputs) -> Result:
     """The point's row: every metric by name (a None has its why in `notes`), counts, verdict."""
     cols = columns(inputs.records)
-    windows = find_windows(cols, inputs.client.window, inputs.client.lanes)
+    open_loop = inputs.plan.workload.open_loop
+    windows = find_windows(cols, inputs.client.window, inputs.client.lanes, open_loop=open_loop)
     population = cols.take(sent_inside(cols, windows.whole))
     figures = _figures(inputs, cols, population, windows)
     compared = counters(cols, inputs.totals)
@@ -93,6 +100,7 @@ def analyze_point(inputs: PointInputs) -> Result:
         measured_at=_wall_time(inputs.client, windows.whole.start_ns),
         inferometer=inputs.versions.inferometer,
         measurement_version=inputs.versions.measurement,
+        slos=inputs.slos,
     )
 
 
@@ -100,17 +108,22 @@ def _figures(
     inputs: PointInputs, cols: Columns, population: Columns, windows: Windows
 ) -> dict[str, Figure]:
     agentic = inputs.plan.workload.kind == "agentic"
+    open_loop = inputs.plan.workload.open_loop
+    gpus, unsent = inputs.point.gpus, inputs.client.arrivals_unsent
     found = {
         "window_s": Figure(windows.whole.seconds),
         "rate_window_s": Figure(windows.rates.seconds, windows.note),
-        **latency_figures(population, agentic=agentic),
-        **rate_figures(cols, windows, inputs.point.gpus),
+        **latency_figures(population, agentic=agentic, unsent=unsent),
+        **goodput_figures(population, inputs.slos, windows.whole.seconds, gpus, unsent),
+        **rate_figures(cols, windows, gpus),
         **occupancy_figures(cols, windows, inputs.client, inputs.samples),
         "cached_share": cached_share(population),
         **client_figures(population, inputs.client, inputs.totals),
         **token_figures(population),
     }
-    return found | session_figures(cols, population, inputs.client) if agentic else found
+    if agentic:
+        found |= session_figures(cols, population, inputs.client)
+    return found | open_loop_figures(population, windows, inputs.client) if open_loop else found
 
 
 def _counts(
@@ -129,6 +142,9 @@ def _counts(
         "context_overflows": inputs.client.context_overflows,
         "wrapped_lanes": inputs.client.wrapped_lanes,
     }
+    if inputs.client.arrivals_due is not None:
+        found["arrivals_due"] = inputs.client.arrivals_due
+        found["arrivals_unsent"] = inputs.client.arrivals_unsent
     found |= {f"failed_{name}": count for name, count in _failures(population).items()}
     for counter in compared.compared:
         found[f"client_{counter.family}"] = counter.client
@@ -156,6 +172,8 @@ def _evidence(
         censored=population.count(Status.CENSORED),
         failures=_failures(population),
         context_overflows=inputs.client.context_overflows,
+        arrivals_due=inputs.client.arrivals_due,
+        arrivals_unsent=inputs.client.arrivals_unsent,
         window=windows.whole,
         engine_died=inputs.engine_died,
         ttft_p50_s=figures["ttft_p50_s"].value,
@@ -164,6 +182,7 @@ def _evidence(
         schedule_lag_percent=percent,
         stamp_source=inputs.client.stamp_source,
         loop_lag_p99_ms=inputs.client.loop_lag_p99_ms,
+        busiest_cpu_share=busiest_cpu_share(inputs.client),
         first_token_coalesced_share=figures["first_token_coalesced_share"].value,
         little_residual=figures["little_residual"].value,
         little_noise=figures["little_noise"].value,
@@ -186,6 +205,7 @@ def _labels(inputs: PointInputs, population: Columns, windows: Windows) -> tuple
         "virtual": inputs.clock == "virtual",
         "short": agentic and windows.whole.seconds < SHORT_AGENTIC_S,
         "assumed_tokens": assumed(ok) > 0,
+        "open_loop": inputs.plan.workload.open_loop,
         "steady": windows.steady is True,
         "whole_window": windows.steady is False,
     }

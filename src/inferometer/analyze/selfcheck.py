@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from inferometer import metrics
-from inferometer.analyze.columns import ABSENT, STATUSES, Columns
+from inferometer.analyze.columns import Columns
 from inferometer.analyze.latency import PERCENTS
 from inferometer.core import ClientReport, EngineTotals, Status
 from inferometer.metrics import Figure, Floats
+from inferometer.store import ABSENT, STATUSES
 
 LAG_PERCENTS = PERCENTS
 """A lag is judged by the highest of these that the number of requests supports."""
@@ -50,16 +51,32 @@ def client_figures(
         "schedule_lag_p50_ms": p50,
         "schedule_lag_p99_ms": p99,
         **_coalesced(population.take(population.ended(Status.OK))),
+        "worker_cpu_share_max": _given(
+            max(client.worker_cpu_shares, default=None),
+            "the coordinator itself sends, or workers were not sampled",
+        ),
         "client_cpu_share": _given(client.cpu_share, "the client's CPU time was not sampled"),
         "loop_lag_p99_ms": _given(client.loop_lag_p99_ms, "the client's loop was not probed"),
         "engine_lateness_p99_ms": _given(lateness, "only the built-in engine reports it"),
     }
 
 
+def busiest_cpu_share(client: ClientReport) -> float | None:
+    """Cores that the busiest process of the client took: each has one loop, so one is all."""
+    shares = [*client.worker_cpu_shares]
+    if client.cpu_share is not None:
+        shares.append(client.cpu_share)
+    return max(shares, default=None)
+
+
 def schedule_lags_ms(population: Columns) -> Floats:
-    """`sent` - `scheduled` of every request that was sent, however it ended, ms."""
+    """`sent` - due of every request that was sent, however it ended, ms.
+
+    One that waited for a place under a cap is due when it had one: that wait is none of the
+    client's own lateness.
+    """
     sent = population.take(population.sent)
-    return (sent.sent_ns - sent.scheduled_ns) / 1e6
+    return (sent.sent_ns - np.maximum(sent.scheduled_ns, sent.ready_ns)) / 1e6
 
 
 def token_figures(population: Columns) -> dict[str, Figure]:
@@ -116,8 +133,8 @@ def _coalesced(ok: Columns) -> dict[str, Figure]:
         none = Figure(None, "no request ended OK")
         return {"coalesced_share": none, "first_token_coalesced_share": none}
     return {
-        "coalesced_share": Figure(float(some.coalesced.mean())),
-        "first_token_coalesced_share": Figure(float(some.coalesced[some.offsets[:-1]].mean())),
+        "coalesced_share": Figure(float(some.coalesced.sum() / some.events.sum())),
+        "first_token_coalesced_share": Figure(float(some.first_coalesced.mean())),
     }
 
 

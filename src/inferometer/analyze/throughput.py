@@ -11,11 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferometer import metrics
-from inferometer.analyze.columns import ABSENT, Columns
+from inferometer.analyze.columns import Columns
 from inferometer.analyze.latency import assumed_note
 from inferometer.analyze.window import Windows, counts_in_rates, first_inside, output_inside
 from inferometer.core import ClientReport, Sample, Status, Window
 from inferometer.metrics import Figure
+from inferometer.store import ABSENT
 
 GAUGE = "client.in_flight"
 GAUGE_MIN_SAMPLES = 30

@@ -34,6 +34,12 @@ LOOP_LAG_DEGRADED_MS = 20.0
 stamp that it takes; with them arrivals are stamped on time, whatever the loop does."""
 LOOP_LAG_INVALID_MS = 200.0
 """Kernel stamps or not, a closed loop that answers 200 ms late sends another load."""
+CLIENT_CPU_DEGRADED = 0.90
+"""One loop is one core. A loop that is busy for 90 % of its time lets work wait behind work, most
+of all with arrivals in bursts; where that did harm, the lags say how much."""
+UNSENT_DEGRADED, UNSENT_INVALID = 0.01, 0.10
+"""Arrivals that were due and never got a place are missing from every latency but those with
+errors: as for failures."""
 LITTLE_DEGRADED, LITTLE_INVALID = 0.05, 0.20
 """The gauge counts what the records should hold. Sampling error is allowed for apart (three
 standard errors), so 5 % more is requests that were open and are not in the records."""
@@ -68,6 +74,8 @@ class Code(StrEnum):
     ENGINE_LATE = "engine_late"
     SCHEDULE_LAG = "schedule_lag"
     CLIENT_LAG = "client_lag"
+    CLIENT_CPU = "client_cpu"
+    ARRIVALS_UNSENT = "arrivals_unsent"
     COALESCED_FIRST_TOKENS = "coalesced_first_tokens"
     LITTLE_RESIDUAL = "little_residual"
     COUNTERS_DISAGREE = "counters_disagree"
@@ -85,6 +93,9 @@ class Evidence:
     censored: int
     failures: Mapping[str, int]
     context_overflows: int
+    arrivals_due: int | None
+    """None in a closed loop."""
+    arrivals_unsent: int
     window: Window
     engine_died: str | None
     ttft_p50_s: float | None
@@ -94,6 +105,7 @@ class Evidence:
     """Which percentile `schedule_lag_ms` is: the highest that the number of requests supports."""
     stamp_source: str
     loop_lag_p99_ms: float | None
+    busiest_cpu_share: float | None
     first_token_coalesced_share: float | None
     little_residual: float | None
     little_noise: float | None
@@ -222,6 +234,21 @@ def _client_lag(seen: Evidence) -> list[Reason]:
     return _graded(Code.CLIENT_LAG, lag_ms, bound_ms, LOOP_LAG_INVALID_MS, text)
 
 
+def _client_cpu(seen: Evidence) -> list[Reason]:
+    share = seen.busiest_cpu_share
+    if share is None:
+        return []
+    text = f"a process of the client was busy for {share:.0%} of the window; one loop has one core"
+    return _graded(Code.CLIENT_CPU, share, CLIENT_CPU_DEGRADED, None, text)
+
+
+def _arrivals_unsent(seen: Evidence) -> list[Reason]:
+    due = seen.arrivals_due or 0
+    text = f"{seen.arrivals_unsent} of {due} arrivals still waited for a place at the end"
+    share = seen.arrivals_unsent / max(due, 1)
+    return _graded(Code.ARRIVALS_UNSENT, share, UNSENT_DEGRADED, UNSENT_INVALID, text)
+
+
 def _coalesced(seen: Evidence) -> list[Reason]:
     share = seen.first_token_coalesced_share
     if share is None or seen.stamp_source != "read":
@@ -278,6 +305,8 @@ RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _context_overflow,
     _schedule_lag,
     _client_lag,
+    _client_cpu,
+    _arrivals_unsent,
     _coalesced,
     _little,
     _counters,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inferometer import metrics
-from inferometer.analyze.columns import ABSENT, Columns
+from inferometer.analyze.columns import Columns
 from inferometer.core import Status, Window
 from inferometer.metrics import Bools, Ints
+from inferometer.store import ABSENT
 
 STEADY_MIN_SHARE = 0.5
 """Share of the window's tokens that the steady part must hold to speak for the whole: below a half,
@@ -48,9 +49,7 @@ def output_inside(cols: Columns, window: Window) -> metrics.Floats:
 
     Without counts a chunk the final count is spread evenly over the request's events.
     """
-    inside = metrics.tokens_inside(
-        cols.at_ns, cols.tokens, cols.offsets, window.start_ns, window.end_ns
-    )
+    inside = cols.inside(window)
     spread = cols.osl / np.maximum(cols.events, 1)
     return np.where(cols.counted, 1.0, spread) * inside
 
@@ -60,20 +59,48 @@ def first_inside(cols: Columns, window: Window) -> Bools:
     return (cols.first_ns > window.start_ns) & (cols.first_ns <= window.end_ns)
 
 
-def find_windows(cols: Columns, declared: Window, lanes: int) -> Windows:
+def find_windows(
+    cols: Columns, declared: Window, lanes: int, *, open_loop: bool = False
+) -> Windows:
     """Both windows of a run. `declared` is the client's own, `lanes` how many it had."""
     if declared.kind == "duration":
+        cols.source.foresee([declared], _latencies_of(cols, declared))
         return Windows(declared, declared, None, None)
     whole = _first_sent_to_last_token(cols, declared)
-    steady = _all_lanes_busy(cols, whole, lanes)
+    pooled = _latencies_of(cols, whole)
+    steady = _while_arriving(cols, whole) if open_loop else _all_lanes_busy(cols, whole, lanes)
     if steady is None:
-        return Windows(whole, whole, False, "over the whole window: at no time all lanes were busy")
+        cols.source.foresee([whole], pooled)
+        never = "nothing arrived in it" if open_loop else "at no time all lanes were busy"
+        return Windows(whole, whole, False, f"over the whole window: {never}")
+    cols.source.foresee([whole, steady], pooled)
     share = _tokens(cols, steady) / max(_tokens(cols, whole), 1.0)
     if share < STEADY_MIN_SHARE:
         note = f"over the whole window: its steady part holds {share:.0%} of the tokens"
         return Windows(whole, whole, False, note)
     note = f"over the steady part, {steady.seconds:.3f} of {whole.seconds:.3f} s"
     return Windows(whole, steady, True, note)
+
+
+def _latencies_of(cols: Columns, window: Window) -> Bools:
+    """Whose gaps will be asked for, among all requests: the timed ones of the population."""
+    mask = np.zeros(cols.source.count, np.bool_)
+    mask[cols.rows[sent_inside(cols, window) & timed(cols)]] = True
+    return mask
+
+
+def timed(cols: Columns) -> Bools:
+    """Requests that have latencies: ended OK, with a token."""
+    return cols.ended(Status.OK) & cols.sent & (cols.events > 0)
+
+
+def _while_arriving(cols: Columns, whole: Window) -> Window | None:
+    """Of an open loop: from the first request sent to the last."""
+    sent = cols.sent_ns[cols.measured & cols.sent]
+    if len(sent) == 0:
+        return None
+    end_ns = min(whole.end_ns, int(sent.max()))
+    return replace(whole, end_ns=end_ns) if end_ns > whole.start_ns else None
 
 
 def _first_sent_to_last_token(cols: Columns, declared: Window) -> Window:

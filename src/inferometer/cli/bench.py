@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from inferometer.analyze.goodput import parse_slos
+from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, concurrencies
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.engine.process import served_models
@@ -27,6 +29,7 @@ Examples:
   inferometer bench http://127.0.0.1:8000
   inferometer bench http://127.0.0.1:8000 --concurrency 1,8,64 --isl 8192 --osl 1024 --requests 640
   inferometer bench http://127.0.0.1:8000 --workload traces/ --concurrency 4 --duration 900
+  inferometer bench http://127.0.0.1:8000 --rate 10 --slo ttft:500ms --slo tpot:20ms
 """
 
 
@@ -58,7 +61,11 @@ def load_options(command: F) -> F:
             type=click.IntRange(min=0),
             help="Seed of everything drawn [bench: a fresh one].",
         ),
-        click.option("--warmup", type=click.IntRange(min=0), help="Warm-up requests a lane."),
+        click.option(
+            "--warmup",
+            type=click.IntRange(min=0),
+            help="Warm-up requests a lane; in an open loop, arrivals.",
+        ),
         click.option("--workload", type=str, help="Sessions: a trace path, or synthetic:NAME."),
         click.option(
             "--osl",
@@ -83,11 +90,11 @@ def load_options(command: F) -> F:
             type=Concurrencies(),
             default="1,4,16",
             show_default=True,
-            help="Lanes: one point each.",
+            help="Lanes: one point each. With arrivals: how many at most at a time.",
         ),
     ):
         command = option(command)
-    return command
+    return arrival_options(command)
 
 
 def load_overrides(
@@ -176,17 +183,24 @@ def bench(  # noqa: PLR0913 - one parameter an option
     precision: str,
     out: Path | None,
     form: str,
+    slos: tuple[str, ...],
+    ramp_concurrency: Ramp | None,
+    **arrivals: Any,
 ) -> None:
-    """Measure the engine at URL (OpenAI-compatible, streaming) in a closed loop.
+    """Measure the engine at URL (OpenAI-compatible, streaming).
 
-    Fixed lengths by default; recorded sessions with --workload. Needs no flag beyond the URL.
+    Fixed lengths by default, recorded sessions with --workload; in a closed loop of lanes, or with
+    --rate, --arrival, --timestamps or --ramp-rate in an open one. Needs no flag beyond the URL.
     """
     base_url = root_url(url)
+    objectives = parse_slos(slos)
+    paced = arrival_settings(ramp_concurrency=ramp_concurrency, **arrivals)
+    concurrency = concurrencies(concurrency, paced, ramp_concurrency)
     if duration is None and requests is None:
         duration = DURATION_S
     refuse_lengths_of_sessions(workload)
     drawn = _seed(out) if seed is None else seed
-    settings = load_overrides(duration, requests, workload, warmup, drawn)
+    settings = load_overrides(duration, requests, workload, warmup, drawn) | paced
     name, limit = _model(base_url, model)
     if seed is None:
         click.echo(f"seed: {drawn}", err=True)
@@ -210,6 +224,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
         sources={},
         clock="real",
         base_url=base_url,
+        slos=objectives,
     )
     now = datetime.now(UTC)
     run_and_show(sweep, out or Path("runs") / f"bench-{now:%Y%m%dT%H%M%S}", form)

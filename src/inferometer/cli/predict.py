@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
 
+from inferometer.analyze.goodput import parse_slos
 from inferometer.catalog import model as model_spec
+from inferometer.cli.arrivals import Ramp, arrival_settings, concurrencies
 from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_of_sessions
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
@@ -25,11 +27,14 @@ Examples:
   inferometer predict master.yaml --runners runners.yaml --key 'llama70b-*'
   inferometer predict --model Qwen/Qwen3-8B --gpu h200 --tp 1 --concurrency 1,8,64
   inferometer predict --workload traces/ --concurrency 64 --duration 3600 --seed 42
+  inferometer predict --ramp-rate 1:40:300 --duration 300 --slo ttft:1s
 """
 
 
 ONLY_WITH_FILES = ("runners", "keys", "scenario", "conc")
-ONLY_WITHOUT_FILES = ("model", "gpu", "tp", "precision", "isl", "osl", "concurrency")
+ONLY_WITHOUT_FILES = (
+    *("model", "gpu", "tp", "precision", "isl", "osl", "concurrency", "ramp_concurrency"),
+)
 
 
 def _refuse_idle_options(files: bool) -> None:
@@ -86,6 +91,9 @@ def predict(  # noqa: PLR0913 - one parameter an option
     seed: int | None,
     out: Path | None,
     form: str,
+    slos: tuple[str, ...],
+    ramp_concurrency: Ramp | None,
+    **arrivals: Any,
 ) -> None:
     """Predict points in virtual time: the same client and scheduler, a computed GPU, no waiting.
 
@@ -94,8 +102,12 @@ def predict(  # noqa: PLR0913 - one parameter an option
     """
     sources = {}
     jobs: tuple[Job, ...]
-    overrides = Overrides(load_overrides(duration, requests, workload, warmup, seed), {})
     _refuse_idle_options(bool(files))
+    objectives = parse_slos(slos)
+    paced = arrival_settings(ramp_concurrency=ramp_concurrency, **arrivals)
+    concurrency = concurrencies(concurrency, paced, ramp_concurrency)
+    settings = load_overrides(duration, requests, workload, warmup, seed) | paced
+    overrides = Overrides(settings, {})
     refuse_lengths_of_sessions(workload)
     if files:
         selection = Selection(keys=keys, scenario=scenario, conc=conc)
@@ -123,6 +135,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
         sources=sources,
         clock="virtual",
         base_url=None,
+        slos=objectives,
     )
     now = datetime.now(UTC)
     run_and_show(sweep, out or Path("runs") / f"predict-{now:%Y%m%dT%H%M%S}", form)

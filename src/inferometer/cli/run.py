@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from inferometer.analyze.goodput import parse_slos
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.errors import InputError
@@ -68,6 +69,9 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.command(epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
+@click.option(
+    "--slo", "slos", multiple=True, metavar="METRIC:BOUND", help="Bound that a good request meets."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @format_option
 def run(
@@ -76,6 +80,7 @@ def run(
     keys: tuple[str, ...],
     scenario: Literal["fixed", "agentic"] | None,
     conc: tuple[int, ...],
+    slos: tuple[str, ...],
     out: Path | None,
     form: str,
 ) -> None:
@@ -84,6 +89,7 @@ def run(
     Each point starts its engine, loads it, and is kept before the next begins. Ctrl-C keeps what
     was measured; the same command again goes on where it stopped and repeats nothing.
     """
+    objectives = parse_slos(slos)
     found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
     name = Path(files[0]).stem
     sweep = Sweep(
@@ -93,5 +99,6 @@ def run(
         sources=found.sources,
         clock="real",
         base_url=None,
+        slos=objectives,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

@@ -29,9 +29,13 @@ NUMBERS: tuple[tuple[str, str, int], ...] = (
     ("ttft_p90_s", "TTFT\np90 s", 3),
     ("tpot_p50_s", "TPOT\np50 s", 4),
     ("in_flight", "in\nflight", 1),
+    ("offered_s", "due\n/s", 1),
+    ("goodput_requests_s", "good\nreq/s", 2),
 )
 """(metric, heading, decimals)."""
-LESS = ("ok", "in_flight", "ttft_p90_s", "output_tok_s_per_gpu", "tpot_p50_s")
+OPTIONAL = ("offered_s", "goodput_requests_s")
+"""Columns that are there only where a result has them."""
+LESS = ("ok", "offered_s", "in_flight", "ttft_p90_s", "output_tok_s_per_gpu", "tpot_p50_s")
 """What goes first where a terminal is narrow, in this order."""
 GAP = 2
 """Columns of the terminal between two of the table."""
@@ -94,6 +98,8 @@ def _columns(results: Sequence[Result]) -> list[Column]:
     found = [Column(name, name, tuple(map(of, points)), number=False) for name, of in IDENTITY]
     found.append(Column("conc", "conc", tuple(str(point.conc) for point in points), number=True))
     for name, heading, digits in NUMBERS:
+        if name in OPTIONAL and not any(name in result.metrics for result in results):
+            continue
         cells = tuple(_number(result.metrics.get(name), digits) for result in results)
         found.append(Column(name, heading, cells, number=True))
     found.append(Column("ok", "ok", tuple(map(_ok, results)), number=False))

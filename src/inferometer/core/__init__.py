@@ -15,6 +15,7 @@ from inferometer.core.deployment import (
     launch_name,
 )
 from inferometer.core.plan import (
+    Arrival,
     ClientSettings,
     LaunchPlan,
     Origin,
@@ -46,6 +47,7 @@ from inferometer.core.result import (
     EngineTotals,
     Reason,
     Result,
+    Slo,
     Verdict,
     VerdictLevel,
 )
@@ -54,6 +56,7 @@ from inferometer.core.session import Prompt, Request, Session, Turn
 __all__ = [
     "TRANSFERS",
     "AgenticCoding",
+    "Arrival",
     "Arrivals",
     "ClientReport",
     "ClientSettings",
@@ -84,6 +87,7 @@ __all__ = [
     "Scenario",
     "Session",
     "SideProcess",
+    "Slo",
     "Status",
     "Turn",
     "Verdict",

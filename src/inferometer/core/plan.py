@@ -13,6 +13,8 @@ from inferometer.core.deployment import (
     SideProcess,
 )
 
+Arrival = Literal["closed", "constant", "poisson", "gamma", "timestamps", "burst"]
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -79,6 +81,27 @@ class WorkloadSettings:
     start_max_share: float
     tree_idle_cap_s: float
     system_idle_cap_s: float
+    # The defaults are a closed loop: what a plan from before there were arrivals was.
+    arrival: Arrival = "closed"
+    """When sessions begin; `gamma` has `burstiness`, `timestamps` are the sessions' own."""
+    rate: float | None = None
+    """Arrivals a second, after a ramp."""
+    burstiness: float = 1.0
+    """Shape of the gaps: 1 is Poisson, below comes in bursts."""
+    rate_from: float | None = None
+    rate_ramp_s: float | None = None
+    rate_ramp_steps: int | None = None
+    """Levels of the ramp; None is a straight line."""
+    cap_in_flight: bool = False
+    """An arrival waits while as many sessions as the point's concurrency are under way."""
+    conc_from: int | None = None
+    conc_ramp_s: float | None = None
+    conc_ramp_steps: int | None = None
+
+    @property
+    def open_loop(self) -> bool:
+        """Sessions arrive by a schedule, whatever is open."""
+        return self.arrival != "closed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,23 @@ class ClientReport:
     pending_gaps: tuple[tuple[int, int], ...]
     """(lane, ready_ns) of turns whose recorded gap was still running when the window ended."""
     workload_notes: Mapping[str, float]
+    worker_cpu_shares: tuple[float, ...] = ()
+    """As `cpu_share`, of each process that sends; empty where the coordinator itself does."""
+    arrivals_due: int | None = None
+    """Open loop: arrivals due inside the window; None in a closed loop."""
+    arrivals_unsent: int = 0
+    """Of those, how many still waited for a place (`cap_in_flight`) when the window ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a request must meet to be good: at most `bound`, or at least where `metric` is a speed.
+
+    `metric` is a per-request metric (docs/metrics.md), `bound` in its unit: s, or tok/s.
+    """
+
+    metric: str
+    bound: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +110,5 @@ class Result:
     """Wall time of the window's start, ISO 8601, UTC."""
     inferometer: str
     measurement_version: int
+    slos: tuple[Slo, ...] = ()
+    """What the goodput in `metrics` was held against; empty: there is none."""

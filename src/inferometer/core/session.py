@@ -57,6 +57,8 @@ class Session:
     id: str
     block_size: int
     turns: tuple[Turn, ...]
+    start_ns: int | None = None
+    """When it was recorded to begin, on one clock for all sessions; None where nothing says."""
 
     @property
     def root_turns(self) -> tuple[Turn, ...]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from inferometer.clock import NS, Clock, RealClock
 from inferometer.core import ClientReport, Prompt, Record, Sample, Status, Window
-from inferometer.load.lanes import Lanes, LanesConfig, Workload
+from inferometer.load.lanes import Lanes, LanesConfig
 from inferometer.load.selfwatch import SelfWatch
 from inferometer.load.transport import Transport
+from inferometer.load.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Drive:
         self._since_ns = clock.now_ns()
         self._ttft_s: float | None = None
         self._stamp_source = "virtual"
+        self._arrivals: tuple[int, int] | None = None
+        """(due, not sent) in the window of an open loop."""
         self._lanes = Lanes(config, workload, transport, clock, self._take, prepare)
         window_s = config.workload.duration_s or 60.0
         self._watch = SelfWatch(
@@ -75,14 +78,14 @@ class Drive:
 
     def progress(self) -> Progress:
         """A snapshot."""
-        counts = self._lanes.counts
+        tally = self._lanes.tally
         return Progress(
             phase=self._phase,
             elapsed_s=(self._clock.now_ns() - self._since_ns) / NS,
             of_s=self._config.workload.duration_s if self._phase == "window" else None,
-            sent=counts["sent"],
-            ok=counts["ok"],
-            failed=counts["failed"],
+            sent=tally.sent,
+            ok=tally.ok,
+            failed=tally.failed,
             in_flight=len(self._lanes.open),
             tokens=self._transport.tokens_seen,
             ttft_s=self._ttft_s,
@@ -106,6 +109,7 @@ class Drive:
         await self._window(start_ns)
         pending = self._lanes.pending_gaps()
         end_ns = self._enter("grace")
+        self._arrivals = self._lanes.close_arrivals(end_ns)
         # A stop from here on cuts the grace period short, and takes nothing from the window.
         stop_reason = self._lanes.stop_reason
         await self._drain(stop_reason is not None)
@@ -138,9 +142,7 @@ class Drive:
         for request_id, _ in left:
             self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
         await asyncio.gather(*(task for _, task in left))
-        # The last records are filed within three turns of the loop.
-        for _ in range(4):
-            await asyncio.sleep(0)
+        self._lanes.file()
 
     async def _until(self, event: asyncio.Event, timeout_s: float | None) -> None:
         """Wait for an event, for a stop, or for a time, whichever is first."""
@@ -187,8 +189,10 @@ class Drive:
             cpu_share=self._watch.cpu_share(start_ns, end_ns),
             tree_idle_shift_s=self._lanes.timers.tree_shift_ns / NS,
             system_idle_shift_s=self._lanes.timers.system_shift_ns / NS,
-            wrapped_lanes=self._workload.wrapped_lanes,
+            wrapped_lanes=0 if workload.open_loop else self._workload.wrapped_lanes,
             context_overflows=self._lanes.context_overflows,
             pending_gaps=pending,
             workload_notes=self._workload.notes(),
+            arrivals_due=self._arrivals[0] if self._arrivals else None,
+            arrivals_unsent=self._arrivals[1] if self._arrivals else 0,
         )

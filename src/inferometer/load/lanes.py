@@ -1,4 +1,7 @@
-"""N lanes in a closed loop: each holds one session until its whole tree has drained.
+"""Sessions under way: N lanes in a closed loop, or arrivals by a schedule in an open one.
+
+A closed lane holds one session until its whole tree has drained, then takes its next. In an open
+loop every arrival is a lane of its own, of one session.
 
 The one coordinator of a load: it decides which turn is sent and when, counts failures as they
 come, and turns what the transport saw into records. It knows no socket and no tokenizer; time
@@ -8,10 +11,9 @@ comes from the clock. Replay rules `agentx-1`: docs/replay.md.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from inferometer.clock import NS, Clock
 from inferometer.core import (
@@ -21,46 +23,24 @@ from inferometer.core import (
     Prompt,
     Record,
     Request,
-    Session,
     Status,
     Turn,
     WorkloadSettings,
 )
+from inferometer.load.lane import Due, Lane, Tally, max_tokens, record_of
+from inferometer.load.openloop import OpenLoop
+from inferometer.load.pacers import lane_starts
 from inferometer.load.play import Play, Ready
 from inferometer.load.timers import Timers
 from inferometer.load.transport import Transport
+from inferometer.load.workload import Workload
 
 T = TypeVar("T")
 
-FEW_REQUESTS = 10
-"""Below this many finished requests a share of failures says nothing, unless all have failed."""
+LATER_S = 0.001
+"""A request is written within two turns of the loop, which take far less."""
 FRUITLESS_SESSIONS = 1_000
 """After this many sessions in a row that exceed the context limit, a lane has nothing to send."""
-
-
-class Start(Protocol):
-    """Where a lane's first play begins: turns taken as done, and how many follow as warm-up."""
-
-    @property
-    def skipped(self) -> frozenset[int]: ...
-
-    @property
-    def warmup(self) -> int: ...
-
-
-class Workload(Protocol):
-    """What is sent: sessions as a function of (seed, lane, play), never of who finished first."""
-
-    @property
-    def wrapped_lanes(self) -> int: ...
-
-    def session(self, lane: int, play: int) -> Session: ...
-
-    def start(self, lane: int) -> Start: ...
-
-    def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt: ...
-
-    def notes(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +52,6 @@ class LanesConfig:
     max_model_len: int | None
     client: ClientSettings
     workload: WorkloadSettings
-
-
-class Lane:
-    """One unit of concurrency, and the play it holds."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.number = -1
-        self.play: Play | None = None
-        self.upcoming: Play | None = None
-        """The next one, made ready while this one is under way."""
-        self.open = 0
-        self.idle_since_ns = 0
-        self.warm_left = 0
-        """Warm-up requests still to be sent."""
-        self.warming: set[str] = set()
-        """Warm-up requests on their way."""
-        self.warm = False
-        self.fruitless = 0
-        """Sessions in a row of which no turn could be sent."""
-
-
-class Due(NamedTuple):
-    """A turn in its recorded gap."""
-
-    lane: Lane
-    ready: Ready
 
 
 class Lanes:
@@ -126,10 +79,9 @@ class Lanes:
         self.window_start_ns: int | None = None
         """When the last lane became warm: the hand-over, from which on requests are measured."""
         self.open: dict[str, asyncio.Task[None]] = {}
-        self.counts = {"sent": 0, "ok": 0, "failed": 0}
+        self.tally = Tally()
         self.measured_sent = 0
         self.context_overflows = 0
-        self.last_error: str | None = None
         self._workload = workload
         self._transport = transport
         self._clock = clock
@@ -139,14 +91,47 @@ class Lanes:
         self._cold_lanes = config.lanes
         self._idle_since_ns = 0
         self._wake: asyncio.TimerHandle | None = None
+        self._wake_ns: int | None = None
+        self._arrivals: OpenLoop | None = None
+        self._later: list[Callable[[], None]] = []
+        self._filing: asyncio.TimerHandle | None = None
+        self._fruitless = 0
+        """Arrivals in a row of which no turn could be sent."""
 
     def start(self) -> None:
-        """Give every lane its first session."""
-        now_ns = self._clock.now_ns()
+        """Give every lane its first session, or begin to wait for arrivals."""
+        now_ns, settings = self._clock.now_ns(), self.config.workload
+        if settings.open_loop:
+            self._arrivals = OpenLoop(self.config.lanes, settings, self._workload, now_ns)
+            self._fire()
+            return
+        starts = zip(self.lanes, lane_starts(self.config.lanes, settings), strict=True)
+        at_once = []
+        for lane, offset_ns in starts:
+            if offset_ns == 0:
+                at_once.append(lane)
+            else:
+                begin_ns = now_ns + offset_ns
+                asyncio.get_running_loop().call_at(begin_ns / NS, self._join, [lane], begin_ns)
+        self._join(at_once, now_ns)
+
+    def close_arrivals(self, end_ns: int) -> tuple[int, int] | None:
+        """(due, not sent) arrivals of the window that ends at `end_ns`; None in a closed loop.
+
+        Those of a counted window that are beyond the count are none of its own.
+        """
+        if self._arrivals is None:
+            return None
+        return self._arrivals.close(end_ns, counted=self.config.workload.requests is not None)
+
+    def _join(self, lanes: list[Lane], at_ns: int) -> None:
+        """Lanes take up their first sessions."""
+        if not self._sending:
+            return
         # Two rounds: where no lane warms up, the window is open before the first request.
-        skipped = [self._begin(lane) for lane in self.lanes]
-        for lane, turns in zip(self.lanes, skipped, strict=True):
-            self._play(lane, turns, now_ns)
+        skipped = [self._begin(lane) for lane in lanes]
+        for lane, turns in zip(lanes, skipped, strict=True):
+            self._play(lane, turns, at_ns)
         self._settle()
 
     def stop_sending(self) -> None:
@@ -191,6 +176,33 @@ class Lanes:
                 return
             skipped = self._begin(lane)
 
+    def _arrive(self, arrivals: OpenLoop, now_ns: int) -> None:
+        """Begin every session that is due by now and has a place."""
+        opens_ns = arrivals.schedule.opens_ns
+        while self._sending and (arrival := arrivals.take(now_ns)) is not None:
+            # Not before: what was due earlier is warm-up, also where it leaves late.
+            if self.window_start_ns is None and arrival.due_ns >= opens_ns:
+                self._open_window(opens_ns)
+            lane = arrivals.lane(arrival)
+            assert lane.play is not None
+            ready = lane.play.start((), arrival.due_ns)
+            self._take(lane, [r._replace(ready_ns=arrival.ready_ns) for r in ready])
+            self._over(lane, arrival.ready_ns)
+        if self.window_start_ns is None and now_ns >= opens_ns:
+            self._open_window(opens_ns)
+
+    def _over(self, lane: Lane, at_ns: int) -> None:
+        """Where the lane's session has drained: the next, or the end of the lane."""
+        if lane.play is None or not lane.play.drained:
+            return
+        if self._arrivals is None:
+            self._play(lane, self._begin(lane), at_ns)
+            return
+        self._fruitless = self._fruitless + 1 if lane.fruitless else 0
+        self._arrivals.leave(at_ns)
+        if self._fruitless > FRUITLESS_SESSIONS:
+            self.stop(f"no session fits the context limit of {self.config.max_model_len}")
+
     def _take(self, lane: Lane, ready: list[Ready]) -> None:
         """Send what is due, set a timer for the rest."""
         now_ns = self._clock.now_ns()
@@ -215,13 +227,14 @@ class Lanes:
         if lane.warm_left > 0:
             lane.warm_left -= 1
             lane.warming.add(request.id)
-        self.counts["sent"] += 1
+        self.tally.sent += 1
         self.measured_sent += request.phase is Phase.MEASURED
         task = asyncio.create_task(self._exchange(lane, turn, request))
         task.add_done_callback(self._note_fault)
         self.open[request.id] = task
         self._check_requests()
-        if lane.upcoming is None:
+        opening = self._arrivals
+        if opening.looks_out if opening is not None else lane.upcoming is None:
             self._after_sends(self._look_ahead, lane)
 
     def _note_fault(self, task: asyncio.Task[None]) -> None:
@@ -231,12 +244,19 @@ class Lanes:
 
     def _look_ahead(self, lane: Lane) -> None:
         """Have the lane's next session ready: making one takes time, and a lane must not wait."""
-        if lane.upcoming is None and self._sending:
-            session = self._workload.session(lane.index, lane.number + 1)
-            lane.upcoming = Play(session)
-            if self._prepare is not None:
-                first = session.turns[0]
-                self._prepare(self._workload.prompt(session, first, lane.index, lane.number + 1))
+        if not self._sending:
+            return
+        if self._arrivals is not None:
+            coming = self._arrivals.look_out()
+        elif lane.upcoming is None:
+            lane.upcoming = Play(self._workload.session(lane.index, lane.number + 1))
+            coming = (lane.index, lane.number + 1, lane.upcoming)
+        else:
+            coming = None
+        if coming is not None and self._prepare is not None:
+            index, number, play = coming
+            first = play.session.turns[0]
+            self._prepare(self._workload.prompt(play.session, first, index, number))
 
     def _make_ready(self, due: Due) -> None:
         """Have the prompt of a waiting turn rendered before it is due."""
@@ -267,20 +287,11 @@ class Lanes:
             parent_agent=turn.parent_agent,
             affinity=tag,
             prompt=self._workload.prompt(session, turn, lane.index, lane.number),
-            max_tokens=self._max_tokens(lane, turn),
+            max_tokens=max_tokens(lane, turn, self.config.lanes, self.config.workload.kind),
             ready_ns=item.ready_ns,
             # During warm-up a turn does not wait for its gap: it is due when it is ready.
             scheduled_ns=item.ready_ns if lane.warm_left > 0 else item.due_ns,
         )
-
-    def _max_tokens(self, lane: Lane, turn: Turn) -> int:
-        if lane.warm_left == 0:
-            return turn.output_tokens
-        if self.config.workload.kind == "agentic":
-            return 1
-        # Lanes that all start at once would stay in step: the first fixed-length answers are cut
-        # to different lengths, so that the window opens on lanes spread over a whole request.
-        return math.ceil(turn.output_tokens * (lane.index + 1) / self.config.lanes)
 
     async def _exchange(self, lane: Lane, turn: Turn, request: Request) -> None:
         dequeued_ns = self._clock.now_ns()
@@ -295,12 +306,22 @@ class Lanes:
             self._go_on(lane, turn, exchange)
         elif not self.open:
             self.drained.set()
-        self._after_sends(self._on_record, _record(request, dequeued_ns, exchange))
+        self._after_sends(self._on_record, record_of(request, dequeued_ns, exchange))
 
     def _after_sends(self, work: Callable[[T], None], item: T) -> None:
-        """Do it three turns of the loop later: by then what is to be sent now has left."""
-        later = asyncio.get_running_loop().call_soon
-        later(later, later, work, item)
+        """Do it a little later, with whatever else waits: what is to be sent now leaves first."""
+        self._later.append(lambda: work(item))
+        if self._filing is None:
+            self._filing = asyncio.get_running_loop().call_later(LATER_S, self.file)
+
+    def file(self) -> None:
+        """Do all that waits: hand over records, make ready what comes next."""
+        if self._filing is not None:
+            self._filing.cancel()
+            self._filing = None
+        later, self._later = self._later, []
+        for work in later:
+            work()
 
     def _go_on(self, lane: Lane, turn: Turn, exchange: Exchange) -> None:
         play = lane.play
@@ -309,20 +330,15 @@ class Lanes:
         self._idle_since_ns = max(self._idle_since_ns, exchange.end_ns)
         step = play.done if exchange.status is Status.OK else play.failed
         self._take(lane, step(turn, exchange.end_ns))
-        if play.drained:
-            self._play(lane, self._begin(lane), exchange.end_ns)
+        self._over(lane, exchange.end_ns)
+        if self._arrivals is not None:
+            self._arrive(self._arrivals, self._clock.now_ns())
         self._settle(lane)
 
     def _count(self, exchange: Exchange) -> None:
-        if exchange.status is Status.OK:
-            self.counts["ok"] += 1
-        elif exchange.status.failed:
-            self.counts["failed"] += 1
-            self.last_error = f"{exchange.status}: {exchange.error or 'no further detail'}"
-        failed, finished = self.counts["failed"], self.counts["ok"] + self.counts["failed"]
-        too_many = failed > self.config.client.stop_failed_share * finished
-        if too_many and (finished >= FEW_REQUESTS or (failed == finished and finished >= 3)):
-            self.stop(f"{failed} of {finished} requests failed; the last: {self.last_error}")
+        reason = self.tally.count(exchange, self.config.client.stop_failed_share)
+        if reason is not None:
+            self.stop(reason)
 
     def _note_warm(self, lane: Lane) -> None:
         if lane.warm or lane.warm_left or lane.warming:
@@ -330,8 +346,11 @@ class Lanes:
         lane.warm = True
         self._cold_lanes -= 1
         if self._cold_lanes == 0:
-            self.window_start_ns = self._clock.now_ns()
-            self.all_warm.set()
+            self._open_window(self._clock.now_ns())
+
+    def _open_window(self, at_ns: int) -> None:
+        self.window_start_ns = at_ns
+        self.all_warm.set()
 
     def _check_requests(self) -> None:
         wanted = self.config.workload.requests
@@ -343,37 +362,39 @@ class Lanes:
         rules = self.config.workload
         if lane is not None and lane.open == 0:
             self.timers.cap_tree(lane, lane.idle_since_ns, round(rules.tree_idle_cap_s * NS))
-        if not self.open:
+        # In an open loop arrivals end what is idle, when they are due.
+        if not self.open and self._arrivals is None:
             self.timers.cap_system(self._idle_since_ns, round(rules.system_idle_cap_s * NS))
+        next_ns = self._next_ns()
+        over = next_ns is None and not self.open and self._sending
+        if over and self._arrivals is not None and rules.requests is not None:
+            # Nothing is open and nothing will come: a declared count cannot be had any more.
+            count = self._arrivals.schedule.taken
+            self.stop(f"the workload ended: it has {count} arrivals")
+        if next_ns == self._wake_ns and self._wake is not None and not self._wake.cancelled():
+            return
         if self._wake is not None:
             self._wake.cancel()
-        next_ns = self.timers.next_due_ns()
         if next_ns is not None and self._sending:
+            self._wake_ns = next_ns
             self._wake = asyncio.get_running_loop().call_at(next_ns / NS, self._fire)
+
+    def _next_ns(self) -> int | None:
+        """When there is something to do next, unless an answer ends first."""
+        due_ns = self.timers.next_due_ns()
+        if self._arrivals is None:
+            return due_ns
+        opens_ns = self._arrivals.schedule.opens_ns if self.window_start_ns is None else None
+        times = (due_ns, self._arrivals.next_ns, opens_ns)
+        return min((at_ns for at_ns in times if at_ns is not None), default=None)
 
     def _fire(self) -> None:
         """Send every turn whose gap has run out. Its due time is where the caps moved it to."""
-        for due_ns, due in self.timers.pop_due(self._clock.now_ns()):
+        self._wake = None
+        now_ns = self._clock.now_ns()
+        for due_ns, due in self.timers.pop_due(now_ns):
             self._send(due.lane, due.ready._replace(due_ns=due_ns))
-            if due.lane.play is not None and due.lane.play.drained:
-                self._play(due.lane, self._begin(due.lane), due_ns)
+            self._over(due.lane, due_ns)
+        if self._arrivals is not None:
+            self._arrive(self._arrivals, now_ns)
         self._settle()
-
-
-def _record(request: Request, dequeued_ns: int, exchange: Exchange) -> Record:
-    return Record(
-        request_id=request.id,
-        phase=request.phase,
-        lane=request.lane,
-        play=request.play,
-        turn=request.turn,
-        session=request.session,
-        agent=request.agent,
-        parent_agent=request.parent_agent,
-        ready_ns=request.ready_ns,
-        scheduled_ns=request.scheduled_ns,
-        dequeued_ns=dequeued_ns,
-        input_tokens=request.prompt.tokens,
-        max_tokens=request.max_tokens,
-        exchange=exchange,
-    )

@@ -65,7 +65,9 @@ class SelfWatch:
         return float(p50), float(p99), float(top)
 
     def cpu_share(self, start_ns: int, end_ns: int) -> float | None:
-        """CPU seconds of this process over wall seconds of the window, one core = 1."""
+        """CPU seconds of this thread, the loop's, over wall seconds of the window: 1 is all
+        that one loop can have.
+        """
         inside = [(at, cpu) for at, cpu in self._cpu if start_ns <= at <= end_ns]
         if len(inside) < 2:
             return None
@@ -79,7 +81,7 @@ class SelfWatch:
             await self._clock.sleep_until(deadline)
             now = self._clock.now_ns()
             self._lags_ns.append((now, now - deadline))
-            self._cpu.append((now, time.process_time()))
+            self._cpu.append((now, time.thread_time()))
             # A lag longer than the period is one late wake-up, not several.
             deadline = max(deadline, now - PROBE_NS)
 

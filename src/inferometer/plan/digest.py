@@ -10,13 +10,20 @@ from typing import Any
 import orjson
 
 from inferometer import MEASUREMENT_VERSION
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import LaunchPlan, Point, WorkloadSettings
 from inferometer.plan.additional import settings_of
 
 LATER: Mapping[str, object] = {"keep_alive_s": 4.0}
 """Client settings that were constants once, with the values that they had: the same experiment has
 the digest that it had then.
 """
+
+CLOSED_LOOP = {
+    field.name: field.default
+    for field in dataclasses.fields(WorkloadSettings)
+    if field.default is not dataclasses.MISSING
+}
+"""Settings of when sessions arrive, as a plan has them that says nothing of it."""
 
 
 def digest(point: Point, plan: LaunchPlan) -> str:
@@ -28,6 +35,10 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     settings of a deployment) is there only where they have it.
     """
     workload = dataclasses.asdict(plan.workload)
+    for name, value in CLOSED_LOOP.items():
+        # A field that only other points change must not change the digest of these.
+        if workload[name] == value:
+            del workload[name]
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None

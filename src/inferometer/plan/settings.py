@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import ConfigDict
 
-from inferometer.core import ClientSettings, WorkloadSettings
+from inferometer.core import Arrival, ClientSettings, WorkloadSettings
+from inferometer.plan.arrivals import arrival_faults
 from inferometer.plan.fields import (
     Count,
     Fault,
@@ -40,6 +41,10 @@ HeaderName = Annotated[
     str,
     expect("an HTTP header name", lambda v: isinstance(v, str) and bool(_TOKEN.fullmatch(v))),
 ]
+
+
+Rate = Annotated[float, expect("a number above 0", lambda v: is_number(v) and v > 0)]
+Steps = Annotated[int, expect("an integer of 2 or more", lambda v: type(v) is int and v >= 2)]
 
 
 class _Settings(Strict):
@@ -85,8 +90,19 @@ class Workload(_Settings):
     start_max_share: Position
     tree_idle_cap_s: Duration
     system_idle_cap_s: Duration
+    arrival: Annotated[Arrival, one_of(*get_args(Arrival))]
+    rate: Rate | None
+    burstiness: Rate
+    rate_from: Duration | None
+    rate_ramp_s: Seconds | None
+    rate_ramp_steps: Steps | None
+    cap_in_flight: Flag
+    conc_from: PositiveInt | None
+    conc_ramp_s: Seconds | None
+    conc_ramp_steps: Steps | None
 
     def faults(self) -> Iterator[Fault]:
+        yield from arrival_faults(self)
         if (self.duration_s is None) == (self.requests is None):
             yield Fault(("duration_s",), "set one of duration_s and requests, null the other")
         if self.start_min_share > self.start_max_share:

@@ -137,7 +137,7 @@ def _groups(result: Result, texts: Texts) -> list[Json]:
         item = metric_field(name)
         row = [*texts.row((item.label, item.definition)), *_cell(result, name, texts)]
         members.setdefault(item.group, []).append(row)
-    first = ("Throughput", "Load", "Client", "Sessions")
+    first = ("Throughput", "Goodput", "Load", "Client", "Sessions")
     names = [*first, *sorted(set(members) - {*first, OTHER}), OTHER]
     return [{"name": n, "rows": members[n]} for n in names if n in members]
 

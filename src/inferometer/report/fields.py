@@ -102,6 +102,12 @@ LATENCIES: dict[str, tuple[str, str, Kind, str]] = {
         "seconds",
         "From sent to the last event that bears a token.",
     ),
+    "e2el_scheduled": (
+        "End-to-end from schedule",
+        "s",
+        "seconds",
+        "As end-to-end latency, but from the moment the request was due.",
+    ),
     "tpot": (
         "TPOT",
         "ms",
@@ -131,9 +137,10 @@ LATENCIES |= {
         f"As {LATENCIES[base][0]}, with every failed and every censored request counted as "
         "infinitely slow.",
     )
-    for base in ("ttft", "e2el", "tpot")
+    for base in ("ttft", "ttft_scheduled", "e2el", "e2el_scheduled", "tpot")
 }
-WITH_INTERVAL = ("ttft", "tpot")
+WITH_INTERVAL = ("ttft", "e2el", "tpot")
+INTERVAL_PERCENTILES = ("p50", "p90", "p99")
 INTERACTIVITIES: dict[str, tuple[str, str]] = {
     "intvty": (
         "Interactivity",
@@ -154,6 +161,35 @@ RATES: dict[str, tuple[str, str]] = {
 }
 _OTHERS = (
     Field("requests_s", "Requests", "req/s", "Load", "Requests completed per second."),
+    Field("offered_s", "Arrivals", "1/s", "Load", "Open loop: arrivals due per second."),
+    Field(
+        "slo_met_share",
+        "Objectives met",
+        "%",
+        "Goodput",
+        "Share of what was due that met every objective; failures meet none.",
+        "share",
+    ),
+    Field(
+        "goodput_requests_s", "Goodput", "req/s", "Goodput", "Requests that met every objective."
+    ),
+    Field("goodput_output_tok_s", "Goodput, tokens", "tok/s", "Goodput", "Output tokens of those."),
+    Field(
+        "goodput_output_tok_s_per_gpu",
+        "Goodput per GPU",
+        "tok/s/GPU",
+        "Goodput",
+        "Output tokens of those, over all GPUs of the deployment.",
+    ),
+    Field("cap_wait_p50_s", "Wait for a place p50", "s", "Load", "Due, and held back by the cap."),
+    Field("cap_wait_p99_s", "Wait for a place p99", "s", "Load", "Due, and held back by the cap."),
+    Field(
+        "worker_cpu_share_max",
+        "Busiest worker CPU",
+        "cores",
+        "Client",
+        "Of the processes that send; each has one loop, and one core is all it can have.",
+    ),
     Field("in_flight", "In flight", "requests", "Load", "Time-average of open requests."),
     Field("in_flight_per_lane", "In flight per lane", "requests", "Load", "In flight over lanes."),
     Field(
@@ -304,11 +340,11 @@ def _registry() -> dict[str, Field]:
         ]
     for base in WITH_INTERVAL:
         label, unit, kind, _ = LATENCIES[base]
-        for end, side in (("lo", "lower"), ("hi", "upper")):
-            text = f"The {side} bound of the 95 % interval of the median."
-            fields.append(
-                Field(f"{base}_p50_{end}_s", f"{label} p50, {side}", unit, INTERVALS, text, kind)
-            )
+        for p in INTERVAL_PERCENTILES:
+            for end, side in (("lo", "lower"), ("hi", "upper")):
+                text = f"The {side} bound of the 95 % interval of {p}."
+                name, title = f"{base}_{p}_{end}_s", f"{label} {p}, {side}"
+                fields.append(Field(name, title, unit, INTERVALS, text, kind))
     for base, (label, text) in INTERACTIVITIES.items():
         fields += [
             Field(f"{base}_{p}", f"{label} {p}", "tok/s/user", "Interactivity", text)

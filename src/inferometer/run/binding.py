@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,6 +50,10 @@ class BoundWorkload:
             return Begin(frozenset(), self._settings.warmup_requests_per_lane)
         plan = self._workload.start(lane)
         return Begin(plan.skipped, len(plan.warmup))
+
+    def starts_ns(self) -> Sequence[int]:
+        """When the sessions began, by their recording."""
+        return self._workload.starts_ns()
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         """The turn's prompt in this play."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import LaunchPlan, Point, Slo
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +28,5 @@ class Sweep:
     sources: Mapping[str, str]
     clock: Literal["real", "virtual"]
     base_url: str | None
+    slos: tuple[Slo, ...] = ()
+    """What goodput is held against; moves no other number."""

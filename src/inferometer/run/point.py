@@ -77,7 +77,7 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             point=job.point,
             plan=job.plan,
             digest=job.digest,
-            records=folder.records(),
+            records=folder.requests(sessions=job.plan.workload.kind == "agentic"),
             samples=folder.samples(),
             client=client.client,
             totals=client.totals,
@@ -85,6 +85,7 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             clock=sweep.clock,
             engine_died=client.engine_died,
             versions=Versions(FORMAT, __version__, MEASUREMENT_VERSION),
+            slos=sweep.slos,
         )
     )
     folder.finish(result)

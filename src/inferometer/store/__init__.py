@@ -11,6 +11,7 @@ RUN/points/ID/result.json    written last, atomically: its presence means done
 RUN/points/ID.attempt-N/     what an interrupted or failed attempt left; never overwritten
 """
 
+from inferometer.store.events import EventBatch
 from inferometer.store.format import FORMAT
 from inferometer.store.journal import Journal
 from inferometer.store.records import (
@@ -28,19 +29,25 @@ from inferometer.store.rundir import (
     RunDir,
     Versions,
 )
+from inferometer.store.table import ABSENT, STATUSES, RequestTable, table_of
 
 __all__ = [
+    "ABSENT",
     "FORMAT",
+    "STATUSES",
     "ClientFile",
+    "EventBatch",
     "Journal",
     "LaunchFile",
     "Manifest",
     "PlannedPoint",
     "PointDir",
+    "RequestTable",
     "RunDir",
     "Versions",
     "read_records",
     "read_samples",
     "record_row",
     "sample_row",
+    "table_of",
 ]

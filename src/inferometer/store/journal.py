@@ -1,39 +1,63 @@
-"""Rows appended as they come, readable to the last whole line after a kill, parquet at the close.
+"""Rows appended as they come, readable to the last whole line after a kill, parquet as they grow.
 
 A row is one JSON object a line. Lines leave in batches: at most `BATCH_ROWS` rows, or those since
-the last `flush`, are lost to a kill -9; none to an exception or a signal that Python sees.
+the last `flush`, are lost to a kill -9; none to an exception or a signal that Python sees. A file
+that has grown to `SEGMENT_BYTES` becomes a parquet file of its own while the next one fills, so
+that neither memory nor the work at the end grows with the run.
+
+    NAME.jsonl        rows of now
+    NAME.0000.jsonl   a full segment, until it is parquet
+    NAME.0000.parquet
+    NAME.parquet      all of them, at the end; then the others are gone
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import duckdb
 import orjson
 
 from inferometer.errors import StoreError
+from inferometer.store.parquet import merge, read_parquet_rows, to_parquet
 
 BATCH_ROWS = 256
+SEGMENT_BYTES = 32 << 20
+"""Some 45,000 rows of a token each, or 6,000 of a thousand: under a second of work apiece."""
+LOWEST_PRIORITY = 19
 
 
 class Journal:
-    """Appends rows to `NAME.jsonl`; `seal` turns them into `NAME.parquet` and removes it.
+    """Appends rows to `NAME.jsonl`; `seal` ends it with `NAME.parquet` alone.
 
     `columns` are (name, DuckDB type) in order; BLOB columns hold base64 text on the way.
     """
 
-    def __init__(self, folder: Path, name: str, columns: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, name: str, columns: dict[str, str], segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._columns = columns
+        self._segment_bytes = segment_bytes
         self._path = folder / f"{name}.jsonl"
         self._parquet = folder / f"{name}.parquet"
-        self._columns = columns
         self._rows: list[bytes] = []
-        # Exclusive: a journal that is there already holds what was measured before.
-        try:
-            self._file = self._path.open("xb")
-        except FileExistsError:
-            raise StoreError(f"{self._path}: already there; not overwritten") from None
+        self._written = 0
+        self._segments: list[Path] = []
+        self._converter: _Converter | None = None
+        # A journal that is there already holds what was measured before.
+        for there in (self._parquet, *segments(folder, name)):
+            if there.exists():
+                raise StoreError(f"{there}: already there; not overwritten")
+        self._file = self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +71,8 @@ class Journal:
         if not self._file.closed:
             self.flush()
             self._file.close()
+        if self._converter is not None:
+            self._converter.finish()
 
     def append(self, row: dict[str, Any]) -> None:
         """Take one row; a full batch leaves."""
@@ -54,65 +80,133 @@ class Journal:
         if len(self._rows) >= BATCH_ROWS:
             self.flush()
 
+    def extend(self, rows: Iterable[dict[str, Any]], by: str) -> None:
+        """Take a batch of rows, say of several workers, in order of the column `by`.
+
+        Order is kept within a batch; whoever reads sorts.
+        """
+        for row in sorted(rows, key=lambda row: int(row[by])):
+            self.append(row)
+
     def flush(self) -> None:
         """Write what is waiting."""
         if self._rows:
-            self._file.write(b"\n".join(self._rows) + b"\n")
+            lines = b"\n".join(self._rows) + b"\n"
+            self._file.write(lines)
+            self._written += len(lines)
             self._rows.clear()
         self._file.flush()
+        if self._written >= self._segment_bytes:
+            self._file.close()
+            self._hand_over()
+            self._file = self._open()
 
     def seal(self) -> None:
-        """Close it: write the parquet file, then remove the journal. Raises StoreError."""
+        """Close it: write the parquet file, then remove the rest. Raises StoreError."""
         self.flush()
         self._file.close()
-        to_parquet(self._path, self._parquet, self._columns)
-        self._path.unlink()
+        if self._converter is None:
+            to_parquet(self._path, self._parquet, self._columns)
+            self._path.unlink()
+            return
+        if self._written:
+            self._hand_over()
+        else:
+            self._path.unlink()
+        self._converter.finish()
+        if self._converter.error is not None:
+            raise self._converter.error
+        parts = [path.with_suffix(".parquet") for path in self._segments]
+        merge(parts, self._parquet)
+        for part in parts:
+            part.unlink()
+
+    def _open(self) -> Any:
+        self._written = 0
+        try:
+            return self._path.open("xb")
+        except FileExistsError:
+            raise StoreError(f"{self._path}: already there; not overwritten") from None
+
+    def _hand_over(self) -> None:
+        """The file of now becomes a segment, and its conversion somebody else's work."""
+        segment = self._folder / f"{self._name}.{len(self._segments):04d}.jsonl"
+        self._path.rename(segment)
+        self._segments.append(segment)
+        if self._converter is None:
+            self._converter = _Converter(self._columns)
+        self._converter.take(segment)
 
 
-def to_parquet(journal: Path, parquet: Path, columns: dict[str, str]) -> None:
-    """Convert a journal; the target appears whole or not at all, and the journal stays.
+class _Converter:
+    """Turns segments into parquet in a thread, which steps back for whoever wants the CPU.
 
-    Raises StoreError, which names the journal.
+    The library lets go of the interpreter while it works. After an error the rest is left as it
+    is: nothing is lost, and `seal` raises it.
     """
-    on_the_way = {name: "VARCHAR" if kind == "BLOB" else kind for name, kind in columns.items()}
-    select = ", ".join(
-        f"from_base64({name}) AS {name}" if kind == "BLOB" else name
-        for name, kind in columns.items()
-    )
-    spec = ", ".join(f"'{name}': '{kind}'" for name, kind in on_the_way.items())
-    partial = parquet.with_suffix(".parquet.partial")
-    source = f"read_json(?, format='newline_delimited', columns={{{spec}}})"
-    target = f"'{_quoted(partial)}' (FORMAT parquet, COMPRESSION zstd)"
-    try:
-        with duckdb.connect(config={"threads": 1}) as connection:
-            connection.execute(f"COPY (SELECT {select} FROM {source}) TO {target}", [str(journal)])
-    except duckdb.Error as error:
-        partial.unlink(missing_ok=True)
-        raise StoreError(f"{journal}: kept, not written as parquet: {_first_line(error)}") from None
-    partial.replace(parquet)
+
+    def __init__(self, columns: dict[str, str]) -> None:
+        self.error: StoreError | None = None
+        self._columns = columns
+        self._queue: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def take(self, segment: Path) -> None:
+        """Convert it when the ones before are done."""
+        self._queue.put(segment)
+
+    def finish(self) -> None:
+        """Wait for all of them."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        if sys.platform.startswith("linux"):
+            # On Linux a priority is a thread's own.
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
+        while (segment := self._queue.get()) is not None:
+            if self.error is None:
+                self._convert(segment)
+
+    def _convert(self, segment: Path) -> None:
+        try:
+            to_parquet(segment, segment.with_suffix(".parquet"), self._columns)
+            segment.unlink()
+        except StoreError as error:
+            self.error = error
+        except OSError as error:
+            self.error = StoreError(f"{segment}: kept: {error.strerror or error}")
+
+
+def segments(folder: Path, name: str) -> list[Path]:
+    """Full segments of a journal, in order, as parquet where they are that already."""
+    found = {path.stem: path for path in folder.glob(f"{name}.[0-9]*.jsonl")}
+    found |= {path.stem: path for path in folder.glob(f"{name}.[0-9]*.parquet")}
+    return sorted(found.values(), key=lambda path: int(path.stem.rpartition(".")[2]))
 
 
 def read_rows(folder: Path, name: str, columns: dict[str, str]) -> list[dict[str, Any]]:
-    """Every row of `NAME.parquet`, or of the journal where a run was cut short.
+    """Every row of `NAME.parquet`, or of the segments and the journal of a run cut short.
 
-    Raises StoreError where neither is there, or the parquet file is damaged.
+    Raises StoreError where nothing is there, or a parquet file is damaged.
     """
     parquet, journal = folder / f"{name}.parquet", folder / f"{name}.jsonl"
     if parquet.exists():
-        return _from_parquet(parquet)
+        return read_parquet_rows(parquet)
+    files = segments(folder, name)
     if journal.exists():
-        return [_from_journal(line, columns) for line in _whole_lines(journal)]
-    raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
-
-
-def _from_parquet(parquet: Path) -> list[dict[str, Any]]:
-    try:
-        with duckdb.connect(config={"threads": 1}) as connection:
-            cursor = connection.execute("SELECT * FROM read_parquet(?)", [str(parquet)])
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    except duckdb.Error as error:
-        raise StoreError(f"{parquet}: not readable: {_first_line(error)}") from None
+        files.append(journal)
+    if not files:
+        raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        if file.suffix == ".parquet":
+            rows += read_parquet_rows(file)
+        else:
+            rows += [_from_journal(line, columns) for line in _whole_lines(file)]
+    return rows
 
 
 def _whole_lines(journal: Path) -> list[bytes]:
@@ -123,11 +217,3 @@ def _whole_lines(journal: Path) -> list[bytes]:
 def _from_journal(line: bytes, columns: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = orjson.loads(line)
     return {name: row.get(name) for name in columns}
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0]
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

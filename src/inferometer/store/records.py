@@ -113,8 +113,12 @@ def sample_row(sample: Sample) -> dict[str, Any]:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Every record of a point, in the order in which the requests finished."""
-    return [_record(row) for row in read_rows(folder, "records", RECORD_COLUMNS)]
+    """Every record of a point, in the order in which the requests finished.
+
+    All of them in memory: `read_table` is for an analysis.
+    """
+    rows = read_rows(folder, "records", RECORD_COLUMNS)
+    return [_record(row) for row in sorted(rows, key=lambda row: int(row["end_ns"]))]
 
 
 def read_samples(folder: Path) -> list[Sample]:

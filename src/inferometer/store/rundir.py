@@ -32,6 +32,7 @@ from inferometer.store.records import (
     read_records,
     read_samples,
 )
+from inferometer.store.table import RequestTable, read_table
 
 T = TypeVar("T")
 
@@ -158,6 +159,12 @@ class PointDir:
     def records(self) -> list[Record]:
         """Every request, also of a point that was cut short."""
         return read_records(self.path)
+
+    def requests(self, *, sessions: bool) -> RequestTable:
+        """Every request as arrays, events apart and read in batches: for an analysis, of a point
+        whose load has ended. Without `sessions` they are not told apart.
+        """
+        return read_table(self.path / "records.parquet", sessions=sessions)
 
     def samples(self) -> list[Sample]:
         """Every sample, also of a point that was cut short."""

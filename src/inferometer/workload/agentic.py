@@ -93,6 +93,9 @@ class AgenticWorkload:
         if not sessions:
             raise InputError("an agentic workload needs at least one session")
         self._sessions = tuple(sessions)
+        self._starts_ns: tuple[int, ...] = ()
+        if settings.arrival == "timestamps":
+            self._sessions, self._starts_ns = _by_start(sessions)
         self._settings = settings
         self._lanes = lanes
         self._deal = lru_cache(maxsize=4)(self._shuffled)
@@ -110,12 +113,19 @@ class AgenticWorkload:
 
     def session(self, lane: int, play: int) -> Session:
         """The session of a lane's play."""
-        deal, place = divmod(play * self._lanes + lane, len(self._sessions))
+        number = play * self._lanes + lane
+        if self._starts_ns:
+            return self._sessions[number]
+        deal, place = divmod(number, len(self._sessions))
         return self._sessions[self._deal(deal)[place]]
 
     def start(self, lane: int) -> StartPlan:
         """Where the lane's first play starts; every later one starts at turn 0."""
         return plan_start(self.session(lane, 0), lane, self._settings)
+
+    def starts_ns(self) -> Sequence[int]:
+        """When the sessions began by their recording, in order; empty unless that is asked for."""
+        return self._starts_ns
 
     def notes(self) -> Mapping[str, float]:
         """Numbers about the data, for the result: what it holds and what was inferred."""
@@ -125,6 +135,18 @@ class AgenticWorkload:
         seeds = np.random.SeedSequence([self._settings.seed, _ORDER, deal])
         order = np.random.default_rng(seeds).permutation(len(self._sessions))
         return tuple(order.tolist())
+
+
+def _by_start(sessions: Sequence[Session]) -> tuple[tuple[Session, ...], tuple[int, ...]]:
+    """The sessions in the order in which they began, and when. InputError where any is silent."""
+    timed = [(session.start_ns, session) for session in sessions if session.start_ns is not None]
+    if len(timed) < len(sessions):
+        raise InputError(
+            f"arrival: timestamps: {len(sessions) - len(timed)} of {len(sessions)} sessions do not "
+            "say when they began on a clock that all share; give a rate instead"
+        )
+    timed.sort(key=lambda item: item[0])
+    return tuple(session for _, session in timed), tuple(at_ns for at_ns, _ in timed)
 
 
 def _launched_before(session: Session, start: int) -> frozenset[int]:

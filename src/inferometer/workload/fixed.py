@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,8 +28,7 @@ class FixedLengths:
 
     def session(self, lane: int, play: int) -> Session:
         """A session of one turn, a function of (seed, lane, play) alone."""
-        rng = np.random.default_rng(np.random.SeedSequence([self._seed, lane, play]))
-        input_tokens, output_tokens = self._draw(rng, self._isl), self._draw(rng, self._osl)
+        input_tokens, output_tokens = self._lengths(lane, play)
         turn = Turn(
             index=0,
             agent=ROOT,
@@ -46,10 +45,23 @@ class FixedLengths:
         """Nothing to skip and no turn to warm with: a play is one whole request."""
         return StartPlan(start=0, skipped=frozenset(), warmup=())
 
+    def starts_ns(self) -> Sequence[int]:
+        """Nothing was recorded."""
+        return ()
+
     def notes(self) -> Mapping[str, float]:
         """Nothing was decided on the way."""
         return {}
 
+    def _lengths(self, lane: int, play: int) -> tuple[int, int]:
+        """Tokens in and out."""
+        if self._least(self._isl) == self._isl and self._least(self._osl) == self._osl:
+            return self._isl, self._osl  # nothing to draw, and a generator takes time to make
+        rng = np.random.default_rng(np.random.SeedSequence([self._seed, lane, play]))
+        return self._draw(rng, self._isl), self._draw(rng, self._osl)
+
     def _draw(self, rng: np.random.Generator, length: int) -> int:
-        least = max(1, math.floor(self._ratio * length))
-        return int(rng.integers(least, length, endpoint=True))
+        return int(rng.integers(self._least(length), length, endpoint=True))
+
+    def _least(self, length: int) -> int:
+        return max(1, math.floor(self._ratio * length))

@@ -7,7 +7,7 @@ profile of the generator.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,13 @@ class Workload(Protocol):
 
     def start(self, lane: int) -> StartPlan:
         """Where the lane's first play starts; every later one starts at turn 0."""
+        ...
+
+    def starts_ns(self) -> Sequence[int]:
+        """When the sessions began, by their recording, in the order in which they are dealt.
+
+        Empty where nothing says.
+        """
         ...
 
     def notes(self) -> Mapping[str, float]:

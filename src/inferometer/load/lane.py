@@ -1,0 +1,95 @@
+"""One lane and what it holds, the tally of a load, and the record of an exchange. No clock."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from inferometer.core import Exchange, Record, Request, Status, Turn
+from inferometer.load.play import Play, Ready
+
+FEW_REQUESTS = 10
+"""Below this many finished requests a share of failures says nothing, unless all have failed."""
+
+
+class Lane:
+    """One unit of concurrency, and the play it holds."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.number = -1
+        self.play: Play | None = None
+        self.upcoming: Play | None = None
+        """The next one, made ready while this one is under way."""
+        self.open = 0
+        self.idle_since_ns = 0
+        self.warm_left = 0
+        """Warm-up requests still to be sent."""
+        self.warming: set[str] = set()
+        """Warm-up requests on their way."""
+        self.warm = False
+        self.fruitless = 0
+        """Sessions in a row of which no turn could be sent."""
+
+
+class Due(NamedTuple):
+    """A turn in its recorded gap."""
+
+    lane: Lane
+    ready: Ready
+
+
+class Tally:
+    """How many requests were sent and how they ended, as they do."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.ok = 0
+        self.failed = 0
+
+    def count(self, exchange: Exchange, stop_failed_share: float) -> str | None:
+        """Count one that ended; the reason to stop where too many have failed."""
+        if exchange.status is Status.OK:
+            self.ok += 1
+            return None
+        if not exchange.status.failed:
+            return None
+        self.failed += 1
+        finished = self.ok + self.failed
+        if self.failed <= stop_failed_share * finished:
+            return None
+        if finished < FEW_REQUESTS and (self.ok or finished < 3):
+            return None
+        last = f"{exchange.status}: {exchange.error or 'no further detail'}"
+        return f"{self.failed} of {finished} requests failed; the last: {last}"
+
+
+def max_tokens(lane: Lane, turn: Turn, lanes: int, kind: str) -> int:
+    """Output to ask for: in warm-up one token, or the turn's own cut to its lane's share."""
+    if lane.warm_left == 0:
+        return turn.output_tokens
+    if kind == "agentic":
+        return 1
+    # Lanes that all start at once would stay in step: the first fixed-length answers are cut
+    # to different lengths, so that the window opens on lanes spread over a whole request.
+    return math.ceil(turn.output_tokens * (lane.index + 1) / lanes)
+
+
+def record_of(request: Request, dequeued_ns: int, exchange: Exchange) -> Record:
+    """All that is kept of one request."""
+    return Record(
+        request_id=request.id,
+        phase=request.phase,
+        lane=request.lane,
+        play=request.play,
+        turn=request.turn,
+        session=request.session,
+        agent=request.agent,
+        parent_agent=request.parent_agent,
+        ready_ns=request.ready_ns,
+        scheduled_ns=request.scheduled_ns,
+        dequeued_ns=dequeued_ns,
+        input_tokens=request.prompt.tokens,
+        max_tokens=request.max_tokens,
+        exchange=exchange,
+    )

@@ -1,0 +1,151 @@
+"""All requests of a point as arrays, without their token events; those come in batches.
+
+A million requests take about 200 MB here, whatever their length. Order: that of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from inferometer.core import Phase, Record, Status
+from inferometer.errors import StoreError
+from inferometer.store import varint
+from inferometer.store.events import EventBatch, batch_sizes, batches
+from inferometer.store.parquet import connected, first_line
+
+ABSENT = int(np.iinfo(np.int64).min)
+"""A stamp or count that a request lacks."""
+STATUSES = tuple(Status)
+NUMBERS = (
+    "lane",
+    "play",
+    "ready_ns",
+    "scheduled_ns",
+    "dequeued_ns",
+    "sent_ns",
+    "first_token_ns",
+    "first_visible_ns",
+    "last_token_ns",
+    "end_ns",
+    "input_tokens",
+    "max_tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "completion_tokens",
+    "events",
+)
+"""Columns of the store that are taken as they are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestTable:
+    """`numbers`: int64[n] by name: `NUMBERS`; `measured` and `counted` (0 or 1); `status`, an index
+    of `STATUSES`; `session`, numbered in order of name. `batches` gives the events, in this order,
+    as often as it is called.
+    """
+
+    numbers: dict[str, npt.NDArray[np.int64]]
+    batches: Callable[[], Iterator[EventBatch]]
+
+    def __len__(self) -> int:
+        return len(self.numbers["status"])
+
+
+def table_of(records: Sequence[Record]) -> RequestTable:
+    """A table of records that are in memory."""
+    names = {name: i for i, name in enumerate(sorted({record.session for record in records}))}
+    exchanges = [record.exchange for record in records]
+    own = ("lane", "play", "ready_ns", "scheduled_ns", "dequeued_ns", "input_tokens", "max_tokens")
+    derived = ("first_token_ns", "last_token_ns", "output_tokens")
+    seen = ("sent_ns", "first_visible_ns", "end_ns", "prompt_tokens", "cached_tokens")
+    numbers = {name: _ints([getattr(r, name) for r in records]) for name in own + derived}
+    numbers |= {
+        name: _ints([getattr(exchange, name) for exchange in exchanges])
+        for name in (*seen, "completion_tokens")
+    }
+    numbers["events"] = _ints([len(exchange.arrivals) for exchange in exchanges])
+    numbers["counted"] = _ints([exchange.arrivals.tokens is not None for exchange in exchanges])
+    numbers["measured"] = _ints([record.phase is Phase.MEASURED for record in records])
+    numbers["status"] = _ints([STATUSES.index(exchange.status) for exchange in exchanges])
+    numbers["session"] = _ints([names[record.session] for record in records])
+    arrivals = [exchange.arrivals for exchange in exchanges]
+    return RequestTable(numbers, lambda: batches(arrivals))
+
+
+def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
+    """A table of a parquet file of records; without `sessions` all have number 0.
+
+    Raises StoreError where the file is damaged.
+    """
+    select = ", ".join(f"coalesce({name}, {ABSENT})::BIGINT AS {name}" for name in NUMBERS)
+    statuses = ", ".join(f"'{status.value}'" for status in STATUSES)
+    query = (
+        f"SELECT {select}, (phase = '{Phase.MEASURED.value}')::BIGINT AS measured, "
+        "(arrival_tokens IS NOT NULL)::BIGINT AS counted, "
+        f"(list_position([{statuses}], status) - 1)::BIGINT AS status FROM read_parquet(?)"
+    )
+    try:
+        with connected() as connection:
+            found = connection.execute(query, [str(parquet)]).fetchnumpy()
+            numbers = {name: np.asarray(found[name], dtype=np.int64) for name in list(found)}
+            numbers["session"] = (
+                _sessions(connection, parquet)
+                if sessions
+                else np.zeros(len(numbers["status"]), np.int64)
+            )
+    except duckdb.Error as error:
+        raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
+    return RequestTable(numbers, lambda: _batches(parquet, numbers["events"]))
+
+
+def _sessions(connection: duckdb.DuckDBPyConnection, parquet: Path) -> npt.NDArray[np.int64]:
+    """Numbers in order of name, so that what is drawn by session is the same in every process."""
+    source = "FROM read_parquet(?)"
+    rows = connection.execute(f"SELECT DISTINCT session {source} ORDER BY 1", [str(parquet)])
+    names = {name: number for number, (name,) in enumerate(rows.fetchall())}
+    connection.execute(f"SELECT session {source}", [str(parquet)])
+    codes: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    while some := connection.fetchmany(1 << 14):
+        codes.append(np.array([names[name] for (name,) in some], dtype=np.int64))
+    return np.concatenate(codes)
+
+
+def _batches(parquet: Path, events: npt.NDArray[np.int64]) -> Iterator[EventBatch]:
+    query = "SELECT arrivals, arrival_tokens, coalesced FROM read_parquet(?)"
+    try:
+        with connected() as connection:
+            connection.execute(query, [str(parquet)])
+            first = 0
+            for size in batch_sizes(events.tolist()):
+                rows: list[tuple[bytes, bytes | None, bytes | None]] = connection.fetchmany(size)
+                yield _decoded(first, rows)
+                first += size
+    except duckdb.Error as error:
+        raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
+
+
+def _decoded(first: int, rows: Sequence[tuple[bytes, bytes | None, bytes | None]]) -> EventBatch:
+    at_ns, offsets = varint.decode_many([row[0] for row in rows])
+    counted = np.array([row[1] is not None for row in rows], dtype=np.bool_)
+    tokens = np.ones(len(at_ns), np.int32)
+    if counted.any():
+        counts, _ = varint.decode_many([row[1] for row in rows if row[1] is not None])
+        tokens[np.repeat(counted, np.diff(offsets))] = counts
+    coalesced = np.zeros(len(at_ns), np.bool_)
+    for index, (_, _, flags) in enumerate(rows):
+        if flags is not None:
+            here = slice(offsets[index], offsets[index + 1])
+            count = int(offsets[index + 1] - offsets[index])
+            coalesced[here] = np.unpackbits(np.frombuffer(flags, np.uint8), count=count)
+    return EventBatch(first, offsets, at_ns, tokens, coalesced, counted)
+
+
+def _ints(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
+    return np.array([ABSENT if value is None else value for value in values], dtype=np.int64)
