@@ -25,6 +25,9 @@ _TEXT = re.compile(
 _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f\x80-\xff]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))++')
 """The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say."""
 
+is_text = _STRING_BODY.fullmatch
+"""Whether bytes from a start to an end, which may be before it, are such an inside, not empty."""
+
 
 class ChunkError(Exception):
     """The event is not a chunk that a client could understand."""
@@ -48,41 +51,49 @@ class Chunk(NamedTuple):
     error: str | None
 
 
+class Shape(NamedTuple):
+    """What stands around the only text of a chunk: chunks that differ in nothing else say the same.
+
+    Only of chunks with a token and no usage, whose counts would change with every chunk.
+    """
+
+    before: bytes
+    after: bytes
+    chunk: Chunk
+
+
 class ChunkReader:
     """Reads the chunks of one stream, and remembers the shape of the last plain one."""
 
     def __init__(self) -> None:
-        self._before = b""
-        self._after = b""
-        self._around = 0
-        self._same: Chunk | None = None
+        self.shape: Shape | None = None
 
     def read(self, data: bytes) -> Chunk:
         """Say what the event's data means. Raises ChunkError where it is broken."""
+        shape = self.shape
         if (
-            self._same is not None
-            and len(data) > self._around
-            and data.startswith(self._before)
-            and data.endswith(self._after)
-            and _STRING_BODY.fullmatch(data, len(self._before), len(data) - len(self._after))
+            shape is not None
+            and data.startswith(shape.before)
+            and data.endswith(shape.after)
+            and is_text(data, len(shape.before), len(data) - len(shape.after))
         ):
-            return self._same
+            return shape.chunk
         chunk = decode(data)
-        if chunk.token and chunk.usage is None:  # counts change with every chunk
-            self._remember(data, chunk)
+        if chunk.token and chunk.usage is None:
+            self.shape = _shape(data, chunk) or shape
         return chunk
 
-    def _remember(self, data: bytes, chunk: Chunk) -> None:
-        """Keep what stands around the only text of this chunk.
 
-        With two texts the remembered one may be the idle one; such chunks are always decoded.
-        """
-        first = _TEXT.search(data)
-        if first is None or _TEXT.search(data, first.end()) is not None:
-            return
-        self._before, self._after = data[: first.start(1)], data[first.end(1) :]
-        self._around = len(self._before) + len(self._after)
-        self._same = chunk
+READERS = {"openai": ChunkReader}
+"""By the name that an endpoint gives: what reads the events of its stream."""
+
+
+def _shape(data: bytes, chunk: Chunk) -> Shape | None:
+    """With two texts the remembered one may be the idle one; such chunks are always decoded."""
+    first = _TEXT.search(data)
+    if first is None or _TEXT.search(data, first.end()) is not None:
+        return None
+    return Shape(data[: first.start(1)], data[first.end(1) :], chunk)
 
 
 def decode(data: bytes) -> Chunk:

@@ -1,12 +1,14 @@
 """HTTP/1.1 as a client needs it: the head of a request, and an incremental parser of responses.
 
-Bytes may be split anywhere. Bodies are chunked (extensions and trailers are read over), of a stated
-length, or until the connection closes (RFC 9112 §6, §7). No content coding: none is asked for.
+Bytes may be split anywhere. Bodies are chunked (extensions and trailers are read over), of a
+stated length, or until the connection closes (RFC 9112 §6, §7). No content coding is asked for;
+gzip, which some proxies apply all the same, is undone as it comes, any other is refused.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -57,6 +59,7 @@ class ResponseParser:
         self._rest = b""
         self._left = 0
         self._trailer_bytes = 0
+        self._gzip: zlib._Decompress | None = None
 
     @property
     def complete(self) -> bool:
@@ -67,6 +70,11 @@ class ResponseParser:
     def reusable(self) -> bool:
         """Complete, with nothing behind it, and the server keeps the connection open."""
         return self.complete and self.keep_alive and not self._rest
+
+    @property
+    def between_chunks(self) -> bool:
+        """In a chunked body of no content coding, exactly before the header of the next chunk."""
+        return self._step is ResponseParser._read_size and not self._rest and self._gzip is None
 
     @property
     def ends_inside_framing(self) -> bool:
@@ -84,7 +92,15 @@ class ResponseParser:
                 break
             at = after
         self._rest = buffer[at:]
-        return body[0] if len(body) == 1 else b"".join(body)
+        whole = body[0] if len(body) == 1 else b"".join(body)
+        return whole if self._gzip is None else self._inflate(self._gzip, whole)
+
+    @staticmethod
+    def _inflate(stream: zlib._Decompress, data: bytes) -> bytes:
+        try:
+            return stream.decompress(data)
+        except zlib.error as error:
+            raise HttpError(f"the body is not the gzip that its head says ({error})") from None
 
     def eof(self) -> bool:
         """The connection was closed. True when that is a proper end of this response."""
@@ -138,8 +154,10 @@ class ResponseParser:
 
     def _framing(self) -> _Step | None:
         """How the body's end is known (RFC 9112 §6.3)."""
-        coding = self.headers.get("content-encoding", "identity").lower()
-        if coding != "identity":
+        coding = self.headers.get("content-encoding", "identity").strip().lower()
+        if coding in ("gzip", "x-gzip"):
+            self._gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        elif coding != "identity":
             raise HttpError(f"content-encoding {coding!r} was not asked for")
         if self.status in _NO_BODY:
             return None
