@@ -62,6 +62,8 @@ class Carried:
     """Of the busiest worker, one core = 1, while it was under load."""
     loop_lag_p99_ms: float | None
     """Of the latest worker."""
+    peak_rss: int
+    """Bytes that the largest worker held at most."""
 
     @property
     def chunks(self) -> int:
@@ -119,6 +121,7 @@ async def carry(
         workers_cpu_s=after[1] - before[1],
         coordinator_cpu_s=after[0] - before[0],
         cpu_share=max((share for share in shares if share is not None), default=None),
+        peak_rss=max(account.peak_rss for account in transport.accounts),
         loop_lag_p99_ms=max((float(np.percentile(lag, 99)) for lag in lags if lag), default=None),
     )
 

@@ -125,11 +125,23 @@ def _texts(choice: dict[str, Any]) -> tuple[bool, bool]:
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         return bool(choice.get("text")), False
-    shown = any(delta.get(key) for key in _VISIBLE)
-    calls = [call.get("function") for call in _objects(delta.get("tool_calls"))]
-    calls.append(delta.get("function_call"))
-    shown = shown or any(bool(call.get("arguments")) for call in _objects(calls))
-    return shown, any(delta.get(key) for key in _HIDDEN)
+    shown = hidden = False
+    for key, value in delta.items():
+        if not value:
+            continue
+        if key in _VISIBLE:
+            shown = True
+        elif key in _HIDDEN:
+            hidden = True
+        elif key == "tool_calls":
+            shown = shown or any(_has_arguments(call.get("function")) for call in _objects(value))
+        elif key == "function_call":
+            shown = shown or _has_arguments(value)
+    return shown, hidden
+
+
+def _has_arguments(function: object) -> bool:
+    return isinstance(function, dict) and bool(function.get("arguments"))
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 65_536
@@ -51,7 +52,7 @@ class ResponseParser:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self.headers: dict[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         """Names in lower case; repeated fields joined by a comma."""
         self.keep_alive = False
         self._step: _Step | None = ResponseParser._read_head
@@ -118,7 +119,7 @@ class ResponseParser:
             if (end if end >= 0 else len(buffer)) - at > MAX_HEAD_BYTES:
                 raise HttpError(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
             if end < 0:
-                self._check_start(buffer[at:])
+                _check_start(buffer[at:])
                 return -1
             line = buffer[start:end].removesuffix(b"\r")
             start = end + 1
@@ -129,27 +130,13 @@ class ResponseParser:
         self._take_head(lines)
         return start
 
-    @staticmethod
-    def _check_start(head: bytes) -> None:
-        """Refuse at once what cannot become a status line, rather than wait for its end."""
-        start = head.lstrip(b"\r\n")[:7]
-        if not b"HTTP/1.".startswith(start):
-            raise HttpError(f"not an HTTP/1.1 response: it starts with {start!r}")
-
     def _take_head(self, lines: list[bytes]) -> None:
-        self._check_start(lines[0])
-        match = _STATUS_LINE.match(lines[0])
-        if match is None:
-            raise HttpError(f"bad status line {lines[0][:80]!r}")
-        status = int(match[2])
-        headers = _parse_fields(lines[1:])
-        if 100 <= status < 200:
-            if status == 101:
+        head = _parse_head(tuple(lines))
+        if 100 <= head.status < 200:
+            if head.status == 101:
                 raise HttpError("the server switched protocols unasked")
             return  # an interim response: the real one follows
-        self.status, self.headers = status, headers
-        options = {item.strip() for item in headers.get("connection", "").lower().split(",")}
-        self.keep_alive = "close" not in options and (match[1] == b"1" or "keep-alive" in options)
+        self.status, self.headers, self.keep_alive = head
         self._step = self._framing()
 
     def _framing(self) -> _Step | None:
@@ -239,7 +226,35 @@ class ResponseParser:
         return at + len(piece)
 
 
-def _parse_fields(lines: list[bytes]) -> dict[str, str]:
+class _Head(NamedTuple):
+    """What the lines of a head say; shared by the responses that have the same lines."""
+
+    status: int
+    headers: Mapping[str, str]
+    keep_alive: bool
+
+
+@lru_cache(maxsize=64)
+def _parse_head(lines: tuple[bytes, ...]) -> _Head:
+    """A server's heads differ in little but the second of their date: most are known already."""
+    _check_start(lines[0])
+    match = _STATUS_LINE.match(lines[0])
+    if match is None:
+        raise HttpError(f"bad status line {lines[0][:80]!r}")
+    headers = _parse_fields(lines[1:])
+    options = {item.strip() for item in headers.get("connection", "").lower().split(",")}
+    keep_alive = "close" not in options and (match[1] == b"1" or "keep-alive" in options)
+    return _Head(int(match[2]), headers, keep_alive)
+
+
+def _check_start(head: bytes) -> None:
+    """Refuse at once what cannot become a status line, rather than wait for its end."""
+    start = head.lstrip(b"\r\n")[:7]
+    if not b"HTTP/1.".startswith(start):
+        raise HttpError(f"not an HTTP/1.1 response: it starts with {start!r}")
+
+
+def _parse_fields(lines: Sequence[bytes]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for line in lines:
         raw_name, colon, raw_value = line.partition(b":")

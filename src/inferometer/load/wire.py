@@ -97,6 +97,8 @@ class Pulse(NamedTuple):
     """CPU seconds of the process so far."""
     tokens: int
     """Token-bearing events so far."""
+    peak_rss: int
+    """Bytes of memory that it has held at most."""
     lags_ns: list[tuple[int, int]]
     """(when, how late) of each wake-up of the probe since the last pulse."""
 

@@ -227,7 +227,8 @@ class Worker:
 
     def _pulse(self, now_ns: int) -> None:
         tokens = self._ended_tokens + sum(len(f.reply.at_ns) for f in self._flights.values())
-        self._tell([Pulse(now_ns, time.process_time(), tokens, self._lags_ns)])
+        peak = peak_rss()
+        self._tell([Pulse(now_ns, time.process_time(), tokens, peak, self._lags_ns)])
         self._lags_ns = []
 
     def _tell(self, messages: Sequence[Outcome | Pulse]) -> None:
@@ -244,6 +245,12 @@ class Worker:
             self._writing = wanted
             events = READ | WRITE if wanted else READ
             self._poller.watch(self._control.fileno(), self._on_control, events)
+
+
+def peak_rss() -> int:
+    """Bytes of memory that this process has held at most."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def main() -> None:

@@ -44,6 +44,11 @@ class Account:
         """Token-bearing events, as of the last pulse or the last outcome."""
         return max(self.finished_tokens, self.pulses[-1].tokens if self.pulses else 0)
 
+    @property
+    def peak_rss(self) -> int:
+        """Bytes of memory that the process has held at most; 0 before the first pulse."""
+        return self.pulses[-1].peak_rss if self.pulses else 0
+
     def cpu_share(self, start_ns: int, end_ns: int) -> float | None:
         """CPU seconds over wall seconds of the window; None where it was not sampled twice."""
         inside = [pulse for pulse in self.pulses if start_ns <= pulse.at_ns <= end_ns]
