@@ -1,8 +1,9 @@
 """What one event of an OpenAI stream says: token-bearing or not, finished, usage, error.
 
-JSON is decoded only where it must be. Chunks of a stream mostly differ in nothing but their text,
-so a chunk that equals one already decoded, byte for byte around a non-empty JSON string, says the
-same as that one. All else (role, usage, finish, errors, a changed key) is decoded.
+JSON is decoded only where it must be. Chunks of a stream mostly differ in nothing but their text
+and the counts of their usage, so a chunk that equals one already decoded, byte for byte around a
+non-empty JSON string and those numbers, says the same as that one. All else (role, finish, errors,
+a changed key) is decoded.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f\x80-\xff]++|\\(?:["\\/bfnrt]|u[0-
 is_text = _STRING_BODY.fullmatch
 """Whether bytes from a start to an end, which may be before it, are such an inside, not empty."""
 
+_NUMBER = re.compile(rb"0|[1-9][0-9]{0,8}")
+_GROWING = re.compile(rb'"(\w+)"\s*:\s*(0|[1-9][0-9]{0,8})(?=\s*[,}])')
+_STEADY = frozenset({b"prompt_tokens", b"cached_tokens"})
+"""Counts in a usage that are taken as they are, and so must not be passed over."""
+
 
 class ChunkError(Exception):
     """The event is not a chunk that a client could understand."""
@@ -51,36 +57,65 @@ class Chunk(NamedTuple):
     error: str | None
 
 
-class Shape(NamedTuple):
-    """What stands around the only text of a chunk: chunks that differ in nothing else say the same.
+class Shape:
+    """A chunk with one text, without that text and without the counts that grow with every chunk.
 
-    Only of chunks with a token and no usage, whose counts would change with every chunk.
+    Chunks that differ in nothing else say the same. `pieces` stand behind the text, and between
+    any two of them a number; the one behind piece `counted` is that of completion tokens.
     """
 
-    before: bytes
-    after: bytes
-    chunk: Chunk
+    __slots__ = ("before", "counted", "pieces")
+
+    def __init__(self, before: bytes, pieces: tuple[bytes, ...], counted: int) -> None:
+        self.before = before
+        self.pieces = pieces
+        self.counted = counted
+
+    def match(self, data: bytes | bytearray, text_at: int, end: int) -> int:
+        """Whether `data`, which has `before` up to `text_at`, goes on in this shape to `end`.
+
+        -1 where it does not, else the completion tokens, 0 where none are counted.
+        """
+        pieces = self.pieces
+        if len(pieces) == 1:
+            text_end = end - len(pieces[0])
+            fits = data.startswith(pieces[0], text_end) and is_text(data, text_at, text_end)
+            return 0 if fits else -1
+        at = data.find(pieces[0], text_at, end)
+        if at < 0 or not is_text(data, text_at, at):
+            return -1
+        at += len(pieces[0])
+        count = 0
+        for index in range(1, len(pieces)):
+            number_end = data.find(pieces[index], at, end)
+            number = data[at:number_end]
+            if number_end < 0 or _NUMBER.fullmatch(number) is None:
+                return -1
+            if index - 1 == self.counted:
+                count = int(number)
+            at = number_end + len(pieces[index])
+        return count if at == end else -1
 
 
 class ChunkReader:
-    """Reads the chunks of one stream, and remembers the shape of the last plain one."""
+    """Reads the chunks of one stream, and remembers the shape of the last one with a token."""
 
     def __init__(self) -> None:
         self.shape: Shape | None = None
+        self._chunk: Chunk | None = None
+        """What chunks of this shape say, but for the count."""
 
     def read(self, data: bytes) -> Chunk:
         """Say what the event's data means. Raises ChunkError where it is broken."""
-        shape = self.shape
-        if (
-            shape is not None
-            and data.startswith(shape.before)
-            and data.endswith(shape.after)
-            and is_text(data, len(shape.before), len(data) - len(shape.after))
-        ):
-            return shape.chunk
+        shape, chunk = self.shape, self._chunk
+        if shape is not None and chunk is not None and data.startswith(shape.before):
+            count = shape.match(data, len(shape.before), len(data))
+            if count >= 0:
+                usage = chunk.usage and chunk.usage._replace(completion_tokens=count)
+                return chunk if usage is None else chunk._replace(usage=usage)
         chunk = decode(data)
-        if chunk.token and chunk.usage is None:
-            self.shape = _shape(data, chunk) or shape
+        if chunk.token and (shape := _shape(data, chunk.usage)) is not None:
+            self.shape, self._chunk = shape, chunk
         return chunk
 
 
@@ -88,12 +123,25 @@ READERS = {"openai": ChunkReader}
 """By the name that an endpoint gives: what reads the events of its stream."""
 
 
-def _shape(data: bytes, chunk: Chunk) -> Shape | None:
+def _shape(data: bytes, usage: Usage | None) -> Shape | None:
     """With two texts the remembered one may be the idle one; such chunks are always decoded."""
     first = _TEXT.search(data)
     if first is None or _TEXT.search(data, first.end()) is not None:
         return None
-    return Shape(data[: first.start(1)], data[first.end(1) :], chunk)
+    before, after = data[: first.start(1)], data[first.end(1) :]
+    if usage is None:
+        return Shape(before, (after,), counted=0)
+    numbers = [
+        match
+        for match in _GROWING.finditer(after, max(after.find(b'"usage"'), 0))
+        if match[1] not in _STEADY
+    ]
+    named = [index for index, match in enumerate(numbers) if match[1] == b"completion_tokens"]
+    if len(named) != 1 or int(numbers[named[0]][2]) != usage.completion_tokens:
+        return None
+    cuts = [0, *(edge for match in numbers for edge in match.span(2)), len(after)]
+    pieces = tuple(after[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True))
+    return Shape(before, pieces, named[0])
 
 
 def decode(data: bytes) -> Chunk:

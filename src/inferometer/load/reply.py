@@ -52,7 +52,9 @@ class Reply:
         self.first_byte_ns: int | None = None
         self.last_byte_ns: int | None = None
         self.first_visible_ns: int | None = None
-        self.usage = Usage(None, None, None)
+        self._prompt: int | None = None
+        self._cached: int | None = None
+        self._completion: int | None = None
         self._http = ResponseParser()
         self._sse = SseParser()
         self._chunks = READERS[reader]()
@@ -90,11 +92,16 @@ class Reply:
         return self._http.reusable
 
     @property
+    def usage(self) -> Usage:
+        """The server's latest counts."""
+        return Usage(self._prompt, self._cached, self._completion)
+
+    @property
     def token_source(self) -> TokenSource:
         """What the counts of tokens rest on."""
         if self.tokens is not None:
             return "usage_per_chunk"
-        return "assumed" if self.usage.completion_tokens is None else "usage_final"
+        return "assumed" if self._completion is None else "usage_final"
 
     @property
     def tokens(self) -> array[int] | None:
@@ -105,21 +112,39 @@ class Reply:
         """Take the bytes of one read. After the ending only the HTTP body is followed."""
         plain = self.plain
         if plain is not None:
-            count, end = plain.run(data)
-            for left in range(count, 0, -1):
-                if left > 1 or end < len(data):
-                    self.coalesced.append(len(self.at_ns))
-                self.take_plain(at_ns)
-            if end == len(data):
-                self.kernel_stamps &= kernel
-                return
-            data = data[end:]
+            counts, end = plain.run(data)
+            if counts == sorted(counts) and (not counts or counts[0] >= self._least()):
+                self._take_run(counts, at_ns, more_followed=end < len(data))
+                if end == len(data):
+                    self.kernel_stamps &= kernel
+                    return
+                data = data[end:]
         self._parse(data, at_ns, kernel)
 
-    def take_plain(self, at_ns: int) -> None:
-        """Take one read that `plain` matches: one more token event, alone in its read."""
+    def take_plain(self, at_ns: int, count: int) -> bool:
+        """Take one read that `plain` matched with this count: one more token event, alone in its
+        read. False, and not taken, where the count makes no sense.
+        """
+        if self.plain is not None and self.plain.counts:
+            if count < self._least():
+                return False
+            self._tokens.append(count - self._counted)
+            self._counted = count
+            self._completion = count
         self.last_byte_ns = at_ns
         self.at_ns.append(at_ns)
+        return True
+
+    def _take_run(self, counts: list[int], at_ns: int, more_followed: bool) -> None:
+        for left, count in zip(range(len(counts), 0, -1), counts, strict=True):
+            if left > 1 or more_followed:
+                self.coalesced.append(len(self.at_ns))
+            self.take_plain(at_ns, count)
+
+    def _least(self) -> int:
+        """Completion tokens do not become fewer."""
+        assert self.plain is not None
+        return (self._completion or 0) if self.plain.counts else 0
 
     def _parse(self, data: bytes, at_ns: int, kernel: bool) -> None:
         if self.ending is None:
@@ -205,16 +230,18 @@ class Reply:
         """The latest counts are the true ones; a chunk's tokens are their growth since the last
         token event, so tokens that showed no text yet go to the event that shows it.
         """
-        completion, before = usage.completion_tokens, self.usage.completion_tokens
-        if completion is not None and before is not None and completion < before:
-            raise ChunkError(f"usage: completion_tokens fell from {before} to {completion}")
-        if completion is not None and token:
-            self._tokens.append(completion - self._counted)
-            self._counted = completion
-        merged = (
-            new if new is not None else old for new, old in zip(usage, self.usage, strict=True)
-        )
-        self.usage = Usage(*merged)
+        completion, before = usage.completion_tokens, self._completion
+        if completion is not None:
+            if before is not None and completion < before:
+                raise ChunkError(f"usage: completion_tokens fell from {before} to {completion}")
+            if token:
+                self._tokens.append(completion - self._counted)
+                self._counted = completion
+            self._completion = completion
+        if usage.prompt_tokens is not None:
+            self._prompt = usage.prompt_tokens
+        if usage.cached_tokens is not None:
+            self._cached = usage.cached_tokens
 
     def _body_ended(self, at_ns: int) -> None:
         if self._http.status != 200:
@@ -231,7 +258,7 @@ class Reply:
 
     def _judge(self, at_ns: int) -> None:
         """The stream said that it was complete; is it a success?"""
-        completion = self.usage.completion_tokens
+        completion = self._completion
         if not self.at_ns:
             self._end("empty", "the stream ended without a token", at_ns)
         elif completion is not None and completion < len(self.at_ns):

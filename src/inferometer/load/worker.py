@@ -125,8 +125,8 @@ class Worker:
             now_ns = _now_ns()
             at_ns = kernel_ns(ancillary, connection.floor_ns, now_ns)
             connection.floor_ns = at_ns or now_ns
-            if at_ns and plain.matches(buffer, size):
-                reply.take_plain(at_ns)
+            count = plain.match(buffer, size) if at_ns else -1
+            if count >= 0 and reply.take_plain(at_ns, count):
                 if len(reply.at_ns) >= flight.hurry_at:
                     self._single_out(flight)
             else:
