@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferometer.load.chunks import ChunkReader
@@ -114,22 +114,39 @@ def test_a_stream_is_known_after_its_first_token() -> None:
 
 
 TEXTS = st.sampled_from(["", "a", " tok", "é", 'q"q', "\\", "\n", "a" * 20, "\U0001f600"])
-EVENTS = st.tuples(
-    TEXTS,
-    st.none() | st.integers(0, 3),
-    st.sampled_from(["content", "content", "content", "reasoning", "role"]),
+ODD = st.tuples(
+    TEXTS, st.none() | st.integers(-3, 3), st.sampled_from(["content", "reasoning", "role"])
 )
 
 
+@st.composite
+def events_of_a_stream(draw: st.DrawFn) -> list[tuple[str, int | None, str]]:
+    """Mostly alike, as servers send them, with a few odd ones between."""
+    counted, key = draw(st.booleans()), draw(st.sampled_from(["content", "reasoning"]))
+    texts = draw(st.lists(st.sampled_from(["a", "bc", " tok", "a" * 20]), min_size=4, max_size=12))
+    grows = st.integers(0, 3) if counted else st.none()
+    events = [(text, draw(grows), key) for text in texts]
+    for odd in draw(st.lists(ODD, max_size=2)):
+        events.insert(draw(st.integers(0, len(events))), odd)
+    return events
+
+
 def stream_of(
-    events: list[tuple[str, int | None, str]], newline: bytes, before: bytes
+    events: list[tuple[str, int | None, str]], newline: bytes, before: bytes, packing: list[int]
 ) -> tuple[list[bytes], bytes]:
-    """Chunks of the body; completion tokens grow by what each event says."""
-    count, chunks = 0, [HEAD]
-    for text, grows, key in events:
-        count += grows or 0
+    """Chunks of the body; completion tokens grow by what each event says.
+
+    `packing` by event, in turns: 1 puts it before the next in one chunk, 2 parts it over two.
+    """
+    count, chunks, held = 0, [HEAD], b""
+    for number, (text, grows, key) in enumerate(events):
+        count = max(count + (grows or 0), 0)
         data = body_of(text, None if grows is None else count, key)
-        chunks.append(framed(data, newline, before))
+        held += before + data + newline * 2
+        how = packing[number % len(packing)]
+        parts = [held] if how == 0 else [held[:30], held[30:]] if how == 2 else []
+        chunks += [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
+        held = held if how == 1 else b""
     chunks.append(DONE)
     return chunks, b"".join(chunks)
 
@@ -152,21 +169,24 @@ def account(reads: list[bytes], kind: type[Reply]) -> dict[str, Any]:
     }
 
 
+@settings(max_examples=500)
 @given(
-    st.lists(EVENTS, max_size=12),
+    events_of_a_stream(),
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
     st.sampled_from([b"data: ", b"data:", b": ping\ndata: ", b"event: x\ndata: "]),
+    st.just([0]) | st.lists(st.sampled_from([0, 0, 1, 2]), min_size=1, max_size=5),
     st.lists(st.integers(0, 3_000), max_size=6),
-    st.booleans(),
+    st.sampled_from([True, True, False]),
 )
 def test_knowing_reads_by_their_bytes_changes_nothing(
     events: list[tuple[str, int | None, str]],
     newline: bytes,
     before: bytes,
+    packing: list[int],
     cuts: list[int],
     by_chunk: bool,
 ) -> None:
-    chunks, whole = stream_of(events, newline, before)
+    chunks, whole = stream_of(events, newline, before, packing)
     reads: list[bytes] = []
     if by_chunk:  # mostly one chunk a read, as servers send, and some that came late
         rest = list(chunks)
@@ -179,3 +199,28 @@ def test_knowing_reads_by_their_bytes_changes_nothing(
         reads = [whole[a:b] for a, b in pairwise(edges)]
         reads = [read for read in reads if read]
     assert account(reads, Reply) == account(reads, Parsing)
+
+
+def one_chunk(*parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+THOUGHT = b"data: " + body_of("h", None, key="reasoning") + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("reads", "events"),
+    [
+        # Half an event, and then a whole chunk: together they are no JSON.
+        ([framed(body_of("a", None)), one_chunk(b"data: {"), framed(body_of("b", None))], 1),
+        # Two events in one chunk, every time.
+        ([one_chunk(THOUGHT, b"data: " + body_of(t, None) + b"\n\n") for t in "abc"], 6),
+        # Counts that fall inside one late read.
+        ([framed(body_of("a", 1)), framed(body_of("b", 5)) + framed(body_of("c", 4))], 3),
+    ],
+)
+def test_what_only_looks_plain_is_parsed(reads: list[bytes], events: int) -> None:
+    seen, parsed = account([HEAD, *reads], Reply), account([HEAD, *reads], Parsing)
+    assert seen == parsed
+    assert len(seen["at"]) == events

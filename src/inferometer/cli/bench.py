@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.engine.process import served_models
@@ -147,6 +148,7 @@ DURATION_S = 30.0
     default=None,
     help="Ask for usage on every chunk: exact gaps a token, where the server has it.",
 )
+@client_options
 @click.option("--hardware", default="unknown", help="Name of the GPU, for charts.")
 @click.option(
     "--gpus",
@@ -171,6 +173,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
     seed: int | None,
     endpoint: str,
     usage_every_chunk: bool | None,
+    headers: dict[str, str],
+    workers: int | None,
     hardware: str,
     gpus: int,
     precision: str,
@@ -210,6 +214,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
         sources={},
         clock="real",
         base_url=base_url,
+        headers=headers,
+        workers=workers,
     )
     now = datetime.now(UTC)
     run_and_show(sweep, out or Path("runs") / f"bench-{now:%Y%m%dT%H%M%S}", form)

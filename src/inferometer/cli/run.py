@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.errors import InputError
@@ -68,14 +69,17 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.command(epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
+@client_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @format_option
-def run(
+def run(  # noqa: PLR0913 - one parameter an option
     files: tuple[str, ...],
     runners: str | None,
     keys: tuple[str, ...],
     scenario: Literal["fixed", "agentic"] | None,
     conc: tuple[int, ...],
+    headers: dict[str, str],
+    workers: int | None,
     out: Path | None,
     form: str,
 ) -> None:
@@ -93,5 +97,7 @@ def run(
         sources=found.sources,
         clock="real",
         base_url=None,
+        headers=headers,
+        workers=workers,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

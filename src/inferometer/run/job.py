@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from inferometer.core import LaunchPlan, Point
@@ -28,3 +28,7 @@ class Sweep:
     sources: Mapping[str, str]
     clock: Literal["real", "virtual"]
     base_url: str | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Go with every request, and nowhere else: they may hold secrets."""
+    workers: int | None = None
+    """Processes that send; None: by concurrency and cores."""

@@ -15,7 +15,7 @@ import multiprocessing.connection
 import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -54,10 +54,9 @@ class Order:
     max_model_len: int | None
     """The plan's context limit, else what the engine itself says; a longer turn is not sent."""
     folder: Path
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Go with every request; never written."""
-    workers: int | None = None
-    """Processes that send; None: by need and cores."""
+    headers: Mapping[str, str]
+    workers: int | None
+    """As in `Sweep`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +136,15 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def check_open_files(lanes: int) -> None:
+def check_open_files(lanes: int, workers: int | None = None) -> None:
     """Raises InputError where this user may not open as many connections as the lanes may need."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = FILES_A_LANE * lanes + OTHER_FILES
+    share = -(-lanes // (workers or workers_for(lanes)))
+    needed = FILES_A_LANE * share + OTHER_FILES
     if most != resource.RLIM_INFINITY and needed > most:
         raise InputError(
-            f"a concurrency of {lanes} may need {needed} open files, and the limit is {most}; "
-            "raise it (ulimit -Hn), or ask for fewer lanes"
+            f"a concurrency of {lanes} may need {needed} open files in a process, and the limit is "
+            f"{most}; raise it (ulimit -Hn), ask for fewer lanes, or for more --workers"
         )
 
 
