@@ -236,7 +236,9 @@ def statistics_of(runs: Sequence[Run]) -> dict[str, str]:
         "chunks a second": median([c.chunks / c.wall_s for c in carried], 1, ""),
         "coalesced share of chunks": median([c.coalesced_share for c in carried], 100, " %"),
         "coalesced share of first tokens": median(
-            [np.mean([coalesced(e)[0] for e in c.exchanges.values()]) for c in carried], 100, " %"
+            [statistics.mean([coalesced(e)[0] for e in c.exchanges.values()]) for c in carried],
+            100,
+            " %",
         ),
         "CPU of the busiest worker, of a core": median([c.cpu_share for c in carried], 100, " %"),
         "loop lag p99 of a worker": median([c.loop_lag_p99_ms for c in carried], 1, " ms"),
@@ -257,18 +259,18 @@ def cpu_slope(runs: Sequence[Run]) -> float | None:
 
 def idle_table(binary: Path, streams: int, workers: int) -> Table:
     """Memory a stream: the peak with all of them against that with an eighth."""
-    peaks = {}
+    peaks: list[tuple[int, int, int]] = []
     for count in (streams // 8, streams):
         with truthserver(binary) as url:
             load = Load(count, 2, max_tokens=60, workers=workers)
             carried = asyncio.run(carry(url, IDLE_MODEL, load))
-        peaks[count] = carried.peak_rss * workers, peak_rss(), carried
-    (few, few_rss), (many, many_rss) = ((n, peak) for n, peak in peaks.items())
+        peaks.append((count, carried.peak_rss * workers, peak_rss()))
+    few, many = peaks
     table = Table(title=f"{streams} streams of a token a second, 2 requests of 60 s each")
     for heading in ("", "value"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, index in (("a worker", 0), ("the coordinator", 1)):
-        slope = (many_rss[index] - few_rss[index]) / (many - few) / 1e3
+    for name, index in (("workers", 1), ("the coordinator", 2)):
+        slope = (many[index] - few[index]) / (many[0] - few[0]) / 1e3
         table.add_row(f"memory a stream, {name}", f"{slope:.1f} kB")
     table.add_row("requests ok / all", f"{carried.ok} / {len(carried.exchanges)}")
     table.add_row("coalesced share of chunks", f"{carried.coalesced_share:.2%}")

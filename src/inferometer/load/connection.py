@@ -59,6 +59,7 @@ class Connection:
         "_tls",
         "_writing",
         "at_end",
+        "encrypted",
         "fd",
         "floor_ns",
         "open",
@@ -76,6 +77,8 @@ class Connection:
         """No read is stamped before this: the last stamp, or when the request was sent."""
         self.wrote = False
         """Some byte of the last `write` has left."""
+        self.encrypted = tls is not None
+        """What is read has to be decrypted."""
         self.fd = sock.fileno()
         self.recvmsg_into = sock.recvmsg_into
         self._sock = sock
@@ -84,11 +87,6 @@ class Connection:
         self._raw = self._plain = memoryview(b"")
         self._writing = False
         link.poller.watch(self.fd, self._on_ready)
-
-    @property
-    def encrypted(self) -> bool:
-        """What is read has to be decrypted."""
-        return self._tls is not None
 
     def is_idle(self) -> bool:
         """Nothing waits to be read, not even the server's goodbye that has yet to be told of."""
