@@ -34,6 +34,7 @@ from loopback import (
 from inferometer.core import Exchange, Status
 from inferometer.errors import InputError
 from inferometer.load.crew import Crew
+from inferometer.load.worker import FEW_FLIGHTS
 from inferometer.load.worker_transport import WorkerTransport
 from referee import free_port
 
@@ -636,3 +637,31 @@ def reset(writer: Writer) -> None:
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.transport.abort()
+
+
+def test_answers_that_begin_while_their_requests_are_sent() -> None:
+    """More than a worker needs to gather streams: tokens come, then the rest of the body leaves."""
+    count = 2 * FEW_FLIGHTS
+    script = Script([])
+    all_heard = asyncio.Event()
+
+    async def eager(reader: Reader, writer: Writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(TOKEN) + chunk(TOKEN))
+        await writer.drain()
+        await all_heard.wait()
+        await reader.readexactly(4_000_000)
+        writer.write(chunk(TOKEN) + chunk(TOKEN, DONE) + END)
+        await writer.drain()
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        sends = [transport.send(make_request(f"r{n}", max_tokens=99)) for n in range(count)]
+        sending = [asyncio.ensure_future(send) for send in sends]
+        while transport.tokens_seen < 2 * count:
+            await asyncio.sleep(0.001)
+        all_heard.set()
+        return await asyncio.gather(*sending)
+
+    script.answers += [eager] * count
+    exchanges = talk(script, client, encode=lambda request: b"x" * 4_000_000)
+    assert {(e.status, len(e.arrivals)) for e in exchanges} == {(Status.OK, 4)}

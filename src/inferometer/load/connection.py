@@ -114,7 +114,6 @@ class Connection:
             self._raw = memoryview(data)
         else:
             self._plain = memoryview(data)
-            self._encrypt_next()
         self._write_on()
 
     def read_all(self) -> None:
@@ -126,24 +125,25 @@ class Connection:
             self._end(None if isinstance(end, EOFError) else end)
 
     def _on_ready(self, events: int) -> None:
-        if events & WRITE and self._raw:
+        if events & WRITE and self._writing:
             self._write_on()
         if events & ~WRITE and self.open:
             self.read_all()
 
     def _write_on(self) -> None:
+        sent = 0
         try:
+            if not self._raw and self._plain:
+                self._encrypt_next()
             sent = self._sock.send(self._raw[:WRITE_BYTES])
         except BlockingIOError:
-            sent = 0
+            pass
         except OSError as error:
             self._write_failed(error)
             return
         self.wrote = self.wrote or sent > 0
         self._raw = self._raw[sent:]
-        if not self._raw and self._plain:
-            self._encrypt_next()
-        wanted = bool(self._raw)
+        wanted = bool(self._raw or self._plain)
         if wanted != self._writing:
             self._writing = wanted
             self._link.poller.watch(self.fd, self._on_ready, READ | WRITE if wanted else READ)

@@ -75,6 +75,11 @@ class Flight:
         self._sent_ns: int | None = None
         self._body_sent_ns: int | None = None
 
+    @property
+    def posted(self) -> bool:
+        """The request has left whole."""
+        return self._body_sent_ns is not None
+
     def start(self) -> None:
         """Take a kept connection, or make a new one."""
         self._watch_deadlines()

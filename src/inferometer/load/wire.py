@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("=Q")
 _READ_BYTES = 262_144
+MAX_SENDS = 8
+"""In one go, each of what the socket's buffer holds."""
 
 
 class Limits(NamedTuple):
@@ -148,8 +150,13 @@ class FrameWriter:
         self._left.append(memoryview(_LENGTH.pack(len(data)) + data))
 
     def flush(self) -> bool:
-        """Write what the socket takes; True when nothing is left. Raises OSError."""
-        while self._left:
+        """Write what the socket takes now; True when nothing is left. Raises OSError.
+
+        A large prompt leaves in turns, between which the caller does other work.
+        """
+        for _ in range(MAX_SENDS):
+            if not self._left:
+                break
             try:
                 sent = self._sock.send(self._left[0])
             except BlockingIOError:
@@ -158,4 +165,4 @@ class FrameWriter:
                 self._left.popleft()
             else:
                 self._left[0] = self._left[0][sent:]
-        return True
+        return not self._left

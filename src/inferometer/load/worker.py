@@ -143,6 +143,7 @@ class Worker:
                 self._single_out(flight)
         elif (
             reply.at_ns
+            and flight.posted  # until then its connection is watched for room to write
             and not near_end
             and reply.kernel_stamps
             and self._poller.gathers
