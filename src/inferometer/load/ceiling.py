@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inferometer.clock import RealClock
+from inferometer.clock import NS, RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request, Status
 from inferometer.load.crew import Crew
 from inferometer.load.endpoints import ENDPOINTS
-from inferometer.load.worker_transport import WorkerTransport
+from inferometer.load.worker_transport import Account, WorkerTransport
 
 SETTINGS = ClientSettings(
     endpoint="chat",
@@ -85,18 +85,18 @@ class Carried:
 async def carry(
     url: str, model: str, load: Load, keep: Callable[[str, Exchange], None] | None = None
 ) -> Carried:
-    """Carry the load and measure the carrying. `keep` takes each exchange, and then none is held.
+    """Carry the load and measure the carrying. Failures are in the exchanges.
 
-    Failures are in the exchanges. Raises InputError for a bad URL.
+    `keep` takes each exchange, and then none is held. Raises InputError for a bad URL.
     """
     exchanges: dict[str, Exchange] = {}
     take = exchanges.__setitem__ if keep is None else keep
-    endpoint = ENDPOINTS[SETTINGS.endpoint]
+    body = ENDPOINTS[SETTINGS.endpoint].body
     before = _cpu_s()
     with closing(Crew()) as crew:
         transport = WorkerTransport(
             url,
-            lambda request: endpoint.body(model, load.text, request, SETTINGS),
+            lambda request: body(model, load.text, request, SETTINGS),
             SETTINGS,
             {},
             RealClock(),
@@ -108,21 +108,32 @@ async def carry(
                 request = make_request(number, turn, load.max_tokens)
                 take(request.id, await transport.send(request))
 
-        begun_s, begun_ns = time.monotonic(), time.monotonic_ns()
+        begun_ns = time.monotonic_ns()
         await asyncio.gather(*(stream(number) for number in range(load.streams)))
-        wall_s, ended_ns = time.monotonic() - begun_s, time.monotonic_ns()
+        ended_ns = time.monotonic_ns()
         await transport.close()
     after = _cpu_s()
-    shares = [account.cpu_share(begun_ns, ended_ns) for account in transport.accounts]
-    lags = [account.lags_ms(begun_ns, ended_ns) for account in transport.accounts]
+    cpu_share, lag_ms = _worst(transport.accounts, begun_ns, ended_ns)
     return Carried(
         exchanges=exchanges,
-        wall_s=wall_s,
+        wall_s=(ended_ns - begun_ns) / NS,
         workers_cpu_s=after[1] - before[1],
         coordinator_cpu_s=after[0] - before[0],
-        cpu_share=max((share for share in shares if share is not None), default=None),
+        cpu_share=cpu_share,
+        loop_lag_p99_ms=lag_ms,
         peak_rss=max(account.peak_rss for account in transport.accounts),
-        loop_lag_p99_ms=max((float(np.percentile(lag, 99)) for lag in lags if lag), default=None),
+    )
+
+
+def _worst(
+    accounts: Sequence[Account], begun_ns: int, ended_ns: int
+) -> tuple[float | None, float | None]:
+    """(CPU share, loop lag p99 in ms) of the worker that has the most of it."""
+    shares = [account.cpu_share(begun_ns, ended_ns) for account in accounts]
+    lags = [account.lags_ms(begun_ns, ended_ns) for account in accounts]
+    return (
+        max((share for share in shares if share is not None), default=None),
+        max((float(np.percentile(lag, 99)) for lag in lags if lag), default=None),
     )
 
 
