@@ -546,6 +546,41 @@ def test_a_worker_that_dies_ends_its_requests_and_says_so() -> None:
     assert revived.status is Status.OK
 
 
+def test_ready_is_when_every_worker_is_up_and_knows_the_server() -> None:
+    script = Script([])
+    script.answers.append(answers(script, WHOLE))
+
+    async def main(url: str) -> list[Exchange]:
+        with closing(Crew()) as crew:
+            transport = make_transport(url, crew=crew, workers=2)
+            await transport.ready()
+            assert [len(account.pulses) for account in transport.accounts] == [1, 1]
+            exchange = await transport.send(make_request("r0"))
+            await transport.close()
+        return [exchange]
+
+    (exchange,) = asyncio.run(with_script(script, main))
+    assert exchange.status is Status.OK
+
+
+def test_ready_does_not_wait_for_the_dead_or_the_unknown() -> None:
+    async def main() -> list[Exchange]:
+        with closing(Crew()) as crew:
+            (worker,) = crew.muster(1)
+            os.kill(worker.pid, signal.SIGKILL)
+            transport = make_transport("http://127.0.0.1:9", crew=crew)
+            await transport.ready()
+            await transport.close()
+        unknown = make_transport("http://no-such-host.invalid", connect_timeout_s=30.0)
+        await unknown.ready()
+        exchange = await unknown.send(make_request("r0"))
+        await unknown.close()
+        return [exchange]
+
+    (exchange,) = asyncio.run(main())
+    assert exchange.status is Status.CONNECT
+
+
 def test_several_workers_share_the_load() -> None:
     script = Script([])
     script.answers += [answers(script, WHOLE), answers(script, WHOLE)]

@@ -91,23 +91,16 @@ async def carry(
     """
     exchanges: dict[str, Exchange] = {}
     take = exchanges.__setitem__ if keep is None else keep
-    body = ENDPOINTS[SETTINGS.endpoint].body
     before = _cpu_s()
     with closing(Crew()) as crew:
-        transport = WorkerTransport(
-            url,
-            lambda request: body(model, load.text, request, SETTINGS),
-            SETTINGS,
-            {},
-            RealClock(),
-            crew.muster(load.workers),
-        )
+        transport = _transport(url, model, load, crew)
 
         async def stream(number: int) -> None:
             for turn in range(load.requests):
                 request = make_request(number, turn, load.max_tokens)
                 take(request.id, await transport.send(request))
 
+        await transport.ready()
         begun_ns = time.monotonic_ns()
         await asyncio.gather(*(stream(number) for number in range(load.streams)))
         ended_ns = time.monotonic_ns()
@@ -123,6 +116,15 @@ async def carry(
         loop_lag_p99_ms=lag_ms,
         peak_rss=max(account.peak_rss for account in transport.accounts),
     )
+
+
+def _transport(url: str, model: str, load: Load, crew: Crew) -> WorkerTransport:
+    body = ENDPOINTS[SETTINGS.endpoint].body
+
+    def encode(request: Request) -> bytes:
+        return body(model, load.text, request, SETTINGS)
+
+    return WorkerTransport(url, encode, SETTINGS, {}, RealClock(), crew.muster(load.workers))
 
 
 def _worst(

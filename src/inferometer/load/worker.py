@@ -201,6 +201,7 @@ class Worker:
                 self._target = message
                 self._ended_tokens = 0
                 self._pool = Pool(message.server, list(message.addresses), self._link)
+                self._pulse(_now_ns())  # says that it is ready
             case Release():
                 self._release()
 

@@ -91,6 +91,8 @@ class WorkerTransport:
         self._affinity_header = _affinity_header(settings)
         self._clock = clock
         self._workers = list(workers)
+        self._unready = set(self._workers)
+        self._ready_or_dead = asyncio.Event()
         self._lookup: asyncio.Future[list[Address] | OSError] | None = None
         self._next_key = 0
         self._waiting: dict[int, asyncio.Future[Outcome]] = {}
@@ -100,19 +102,27 @@ class WorkerTransport:
         self._aborted: dict[str, Status] = {}
         for end, account in zip(self._workers, self.accounts, strict=True):
             end.open = 0
-            end.attach(partial(self._take, account), self._lost)
+            end.attach(partial(self._take, end, account), self._lost)
 
     @property
     def tokens_seen(self) -> int:
         """Token-bearing events, as the workers told last."""
         return sum(account.tokens for account in self.accounts)
 
+    async def ready(self) -> None:
+        """Return when every worker is up and knows the server: before, nothing leaves in time.
+
+        To start a process and to look a name up takes long; neither is a schedule's fault.
+        """
+        if await self._known() is None:
+            await self._ready_or_dead.wait()
+
     async def send(self, request: Request) -> Exchange:
         """Post one request and follow its answer to the end, whatever that is."""
         payload = self._payload(request)
         self._open.add(request.id)
         try:
-            failure = await self._ready()
+            failure = await self._known()
             if (status := self._aborted.pop(request.id, None)) is not None:
                 return _unsent(status, None, self._clock.now_ns())
             if failure is not None:
@@ -162,8 +172,8 @@ class WorkerTransport:
                 end.send(Abort(key, "cancelled"))  # nobody waits for it any more
         return _exchange(outcome, self._error_text(outcome.error))
 
-    async def _ready(self) -> OSError | None:
-        """Workers know the server: looked up once, by the first request."""
+    async def _known(self) -> OSError | None:
+        """The workers were told of the server: looked up once, by whoever is first."""
         if self._lookup is None:
             self._lookup = asyncio.ensure_future(self._look_up())
         found = await asyncio.shield(self._lookup)
@@ -194,14 +204,20 @@ class WorkerTransport:
                 end.send(Target(self._server, addresses, limits, reader))
         return addresses
 
-    def _take(self, account: Account, message: Outcome | Pulse) -> None:
+    def _take(self, end: WorkerEnd, account: Account, message: Outcome | Pulse) -> None:
         if isinstance(message, Pulse):
             account.pulses.append(message)
+            self._is_ready(end)
             return
         account.finished_tokens += len(message.at_ns) // 8
         waiting = self._waiting.pop(message.key, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
+
+    def _is_ready(self, end: WorkerEnd) -> None:
+        self._unready.discard(end)
+        if not self._unready:
+            self._ready_or_dead.set()
 
     def _lost(self, end: WorkerEnd) -> None:
         """A worker died: what it had is over, and so is the load."""
@@ -209,6 +225,7 @@ class WorkerTransport:
         for key, place in list(self._places.values()):
             if place is end and (waiting := self._waiting.pop(key, None)) is not None:
                 waiting.set_result(_nothing_but(key, why, now_ns, Status.CANCELLED))
+        self._is_ready(end)
         self.on_fault(why)
 
     def _payload(self, request: Request) -> bytes:

@@ -232,6 +232,7 @@ async def _driven(
     gc.freeze()
     gc.disable()
     try:
+        await transport.ready()
         return await drive.run()
     finally:
         gc.enable()
