@@ -236,7 +236,10 @@ def statistics_of(runs: Sequence[Run]) -> dict[str, str]:
         "chunks a second": median([c.chunks / c.wall_s for c in carried], 1, ""),
         "coalesced share of chunks": median([c.coalesced_share for c in carried], 100, " %"),
         "coalesced share of first tokens": median(
-            [statistics.mean([coalesced(e)[0] for e in c.exchanges.values()]) for c in carried],
+            [
+                statistics.mean([float(coalesced(e)[0]) for e in c.exchanges.values()])
+                for c in carried
+            ],
             100,
             " %",
         ),
