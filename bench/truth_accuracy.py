@@ -1,24 +1,26 @@
-"""How close the client's stamps are to the truth, and what a chunk costs it.
+"""How close the client's stamps are to the truth, what a chunk costs it, and what it can hold.
 
 Builds the truthserver (C, one file), drives it with closed-loop streams, and compares every record
 with the server's own log by request id. Needs a C compiler and the source; Linux.
 
-    python bench/truth_accuracy.py --source truthserver.c --streams 64 --requests 3
+    python bench/truth_accuracy.py --source truthserver.c
+    python bench/truth_accuracy.py --source truthserver.c --idle 4000 --short 60
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import resource
 import signal
 import socket
+import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterator
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,27 +28,25 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from inferometer.clock import RealClock
-from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request, Status
-from inferometer.load.endpoints import chat_body
-from inferometer.load.socket_transport import SocketTransport
+from inferometer.core import Exchange
+from inferometer.load.ceiling import (
+    Carried,
+    Load,
+    Times,
+    carry,
+    coalesced,
+    stamp_errors_ns,
+    ttft_error_ns,
+)
+from inferometer.load.worker import peak_rss
 
 MODEL = "ttft=500+itl=20+n=300+jit=0.5"
+IDLE_MODEL = "ttft=1000+itl=1000+n=60"
+SHORT_MODEL = "ttft=1+n=1"
 SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tools" / "truthserver.c"
-SETTINGS = ClientSettings(
-    endpoint="chat",
-    connect_timeout_s=10.0,
-    first_byte_timeout_s=60.0,
-    between_bytes_timeout_s=60.0,
-    total_timeout_s=600.0,
-    usage_every_chunk=False,
-    ignore_eos=True,
-    temperature=0.0,
-    affinity_header=None,
-    stop_failed_share=0.1,
-    grace_s=0.0,
-)
-Times = npt.NDArray[np.int64]
+US = 1e3
+SLOPE = (64, 256)
+"""Streams between which the cost of a chunk is taken: what every run costs cancels out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,22 +59,34 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What the client saw, by request id, and the CPU time of its process."""
+    """One load, and the server's account of it."""
 
-    exchanges: dict[str, Exchange]
-    user_s: float
-    system_s: float
-    wall_s: float
+    streams: int
+    carried: Carried
+    truths: dict[str, Truth]
+
+    @property
+    def cpu_s(self) -> float:
+        """Of every process of the client."""
+        return self.carried.workers_cpu_s + self.carried.coordinator_cpu_s
 
 
 def main() -> None:
     """Build, drive, compare, print."""
     options = parse_arguments()
+    console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "truth.csv"
-        with truthserver(options.source, Path(folder), log) as url:
-            run = asyncio.run(drive(url, options.model, options.streams, options.requests))
-        report(run, read_log(log), options)
+        binary = build(options.source, Path(folder))
+        rounds = []
+        for number in range(options.rounds):
+            console.print(f"round {number + 1} of {options.rounds}", style="dim")
+            rounds.append([truth_run(binary, n, options) for n in options.streams])
+        console.print(accuracy_table(rounds))
+        console.print(cost_table(rounds))
+        if options.idle:
+            console.print(idle_table(binary, options.idle, options.workers))
+        if options.short:
+            console.print(asyncio.run(short_table(binary, options.short, options.workers)))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -82,23 +94,34 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, default=SOURCE, help="truthserver.c")
     parser.add_argument("--model", default=MODEL, help="the server's plan of a stream")
-    parser.add_argument("--streams", type=int, default=64, help="closed-loop streams")
+    parser.add_argument(
+        "--streams", type=int, nargs="+", default=[64, 256, 1000], help="closed-loop streams"
+    )
     parser.add_argument("--requests", type=int, default=3, help="requests a stream")
+    parser.add_argument("--rounds", type=int, default=3, help="medians are over these")
+    parser.add_argument("--workers", type=int, default=1, help="processes that send")
+    parser.add_argument("--idle", type=int, default=0, help="memory of so many slow streams")
+    parser.add_argument("--short", type=float, default=0, help="one-token requests for so long, s")
     options = parser.parse_args()
     if not options.source.is_file():
         parser.error(f"{options.source} is not a file; name the source with --source")
     return options
 
 
-@contextmanager
-def truthserver(source: Path, folder: Path, log: Path) -> Iterator[str]:
-    """Compile it and run it; its log is whole when the context ends."""
+def build(source: Path, folder: Path) -> Path:
+    """Compile the truthserver."""
     binary = folder / "truthserver"
     subprocess.run(["cc", "-O2", "-o", str(binary), str(source)], check=True)
+    return binary
+
+
+@contextmanager
+def truthserver(binary: Path, log: Path | None = None) -> Iterator[str]:
+    """Run it; its log is whole when the context ends."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    argv = [str(binary), "--port", str(port), "--log", str(log)]
+    argv = [str(binary), "--port", str(port), *(["--log", str(log)] if log else [])]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()  # printed once it listens
@@ -106,43 +129,13 @@ def truthserver(source: Path, folder: Path, log: Path) -> Iterator[str]:
         process.send_signal(signal.SIGTERM)
 
 
-async def drive(url: str, model: str, streams: int, requests: int) -> Run:
+def truth_run(binary: Path, streams: int, options: argparse.Namespace) -> Run:
     """Each stream sends its next request when the last one is answered."""
-    transport = SocketTransport(
-        url, lambda request: chat_body(model, "x", request, SETTINGS), SETTINGS, {}, RealClock()
-    )
-    exchanges: dict[str, Exchange] = {}
-
-    async def lane(number: int) -> None:
-        for turn in range(requests):
-            request = make_request(number, turn)
-            exchanges[request.id] = await transport.send(request)
-
-    before, wall_s = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-    await asyncio.gather(*(lane(number) for number in range(streams)))
-    after, wall_s = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - wall_s
-    await transport.close()
-    user_s, system_s = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
-    return Run(exchanges, user_s, system_s, wall_s)
-
-
-def make_request(lane: int, turn: int) -> Request:
-    """One request; its prompt does not matter to the server."""
-    return Request(
-        id=f"{lane}-{turn}",
-        phase=Phase.MEASURED,
-        lane=lane,
-        play=0,
-        turn=turn,
-        session=str(lane),
-        agent="root",
-        parent_agent=None,
-        affinity=str(lane),
-        prompt=Prompt(np.zeros(0, dtype=np.int64), 64, 1, lane),
-        max_tokens=32,
-        ready_ns=0,
-        scheduled_ns=0,
-    )
+    log = binary.parent / "truth.csv"
+    load = Load(streams, options.requests, max_tokens=450, workers=options.workers)
+    with truthserver(binary, log) as url:
+        carried = asyncio.run(carry(url, options.model, load))
+    return Run(streams, carried, read_log(log))
 
 
 def read_log(log: Path) -> dict[str, Truth]:
@@ -155,80 +148,169 @@ def read_log(log: Path) -> dict[str, Truth]:
     return truths
 
 
-def report(run: Run, truths: dict[str, Truth], options: argparse.Namespace) -> None:
-    """Print the errors, then what the client did and what it cost."""
-    pairs = [(exchange, truths[key]) for key, exchange in run.exchanges.items()]
-    whole = [(e, t) for e, t in pairs if len(e.arrivals) == len(t.chunk_ns)]
-    late = np.concatenate([e.arrivals.at_ns - t.chunk_ns for e, t in whole])
-    marks = np.concatenate([coalesced(e) for e, _ in whole])
-    errors = {
-        "TTFT": [ttft_error(e, t) for e, t in whole],
-        "TTFT, first token not coalesced": [
-            ttft_error(e, t) for e, t in whole if not coalesced(e)[0]
-        ],
-        "stamp of the first token": [e.arrivals.at_ns[0] - t.chunk_ns[0] for e, t in whole],
-        "stamp of the last token": [e.arrivals.at_ns[-1] - t.chunk_ns[-1] for e, t in whole],
-        "stamp of every token": late,
-        "stamps not coalesced": late[~marks],
-        "stamps coalesced": late[marks],
-        "gap between chunks, absolute": np.concatenate([gap_errors(e, t) for e, t in whole]),
-    }
-    table = Table(title=f"Client minus server, us ({options.streams} x {options.requests})")
-    for heading in ("", "n", "min", "p50", "p99", "max"):
+def accuracy_table(rounds: Sequence[Sequence[Run]]) -> Table:
+    """Client minus server by streams: each cell the median over the rounds."""
+    table = Table(title="Client minus server, us")
+    for heading in ("", "streams", "n", "min", "p50", "p99", "max"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, values in errors.items():
-        us = np.asarray(values, dtype=np.float64) / 1e3
-        if not len(us):
-            continue
-        cells = (us.min(), np.percentile(us, 50), np.percentile(us, 99), us.max())
-        table.add_row(name, str(len(us)), *(f"{cell:.1f}" for cell in cells))
-    console = Console()
-    console.print(table)
-    console.print(totals(run, pairs, len(whole)))
-
-
-def totals(run: Run, pairs: list[tuple[Exchange, Truth]], whole: int) -> Table:
-    """Counts, coalesced share, stamp source and CPU."""
-    exchanges = [exchange for exchange, _ in pairs]
-    chunks = sum(len(e.arrivals) for e in exchanges)
-    marked = sum(int(coalesced(e).sum()) for e in exchanges)
-    ok = sum(e.status is Status.OK for e in exchanges)
-    kernel = sum(e.stamp_source == "kernel" for e in exchanges)
-    table = Table(title="The client", show_header=False)
-    for name, text in (
-        (
-            "requests: ok / with the server's count of chunks / all",
-            f"{ok} / {whole} / {len(pairs)}",
-        ),
-        ("chunks, chunks per second", f"{chunks}, {chunks / run.wall_s:.0f}"),
-        ("coalesced share of chunks", f"{marked / chunks:.2%}"),
-        ("requests with kernel stamps only", f"{kernel}"),
-        ("requests on a kept connection", f"{sum(e.reused_connection for e in exchanges)}"),
-        ("CPU per chunk in Python", f"{run.user_s / chunks * 1e6:.1f} us"),
-        ("CPU per chunk in the kernel", f"{run.system_s / chunks * 1e6:.1f} us"),
-        ("CPU share of one core", f"{(run.user_s + run.system_s) / run.wall_s:.1%}"),
-    ):
-        table.add_row(name, text)
+    for runs in zip(*rounds, strict=True):
+        found = [errors(run) for run in runs]
+        for name in found[0]:
+            cells = [summary(error[name]) for error in found if len(error[name])]
+            if cells:
+                median = np.median(np.array(cells), axis=0)
+                count = statistics.median(len(error[name]) for error in found)
+                table.add_row(
+                    name, str(runs[0].streams), f"{count:.0f}", *(f"{cell:.1f}" for cell in median)
+                )
+        table.add_section()
     return table
 
 
-def ttft_error(exchange: Exchange, truth: Truth) -> int:
-    """First token minus `sent`, against first write minus whole request read, in ns."""
-    assert exchange.sent_ns is not None
-    seen = int(exchange.arrivals.at_ns[0]) - exchange.sent_ns
-    return seen - (int(truth.chunk_ns[0]) - truth.request_ns)
+def errors(run: Run) -> dict[str, Times]:
+    """Every kind of error of one run, in ns."""
+    pairs = [
+        (exchange, run.truths[key])
+        for key, exchange in run.carried.exchanges.items()
+        if len(exchange.arrivals) == len(run.truths[key].chunk_ns)
+    ]
+    late = [stamp_errors_ns(exchange, truth.chunk_ns) for exchange, truth in pairs]
+    marks = [coalesced(exchange) for exchange, _ in pairs]
+    ttft = [
+        ttft_error_ns(exchange, truth.request_ns, int(truth.chunk_ns[0]))
+        for exchange, truth in pairs
+    ]
+    every, marked = np.concatenate(late), np.concatenate(marks)
+    return {
+        "TTFT": np.array(ttft),
+        "first token": np.array([each[0] for each in late]),
+        "last token": np.array([each[-1] for each in late]),
+        "not coalesced": every[~marked],
+        "coalesced": every[marked],
+        "gap between chunks": np.concatenate([gap_errors(e, t) for e, t in pairs]),
+    }
 
 
 def gap_errors(exchange: Exchange, truth: Truth) -> Times:
     """Absolute error of each gap between chunks, in ns."""
-    errors: Times = np.abs(np.diff(exchange.arrivals.at_ns) - np.diff(truth.chunk_ns))
-    return errors
+    found: Times = np.abs(np.diff(exchange.arrivals.at_ns) - np.diff(truth.chunk_ns))
+    return found
 
 
-def coalesced(exchange: Exchange) -> npt.NDArray[np.bool_]:
-    """The mark of each token event."""
-    marks = exchange.arrivals.coalesced
-    return np.zeros(len(exchange.arrivals), dtype=np.bool_) if marks is None else marks
+def summary(values: Times) -> npt.NDArray[np.float64]:
+    """Minimum, p50, p99, maximum in us."""
+    found: npt.NDArray[np.float64] = np.percentile(values / US, [0, 50, 99, 100])
+    return found
+
+
+def cost_table(rounds: Sequence[Sequence[Run]]) -> Table:
+    """What the client did and what it cost; each cell the median over the rounds."""
+    table = Table(title="The client")
+    columns = [statistics_of(runs) for runs in zip(*rounds, strict=True)]
+    table.add_column("")
+    for runs in rounds[0]:
+        table.add_column(f"{runs.streams} streams", justify="right")
+    for name in columns[0]:
+        table.add_row(name, *(column[name] for column in columns))
+    slopes = [slope for runs in rounds if (slope := cpu_slope(runs)) is not None]
+    if slopes:
+        text = f"{min(slopes):.1f} / {statistics.median(slopes):.1f} us"
+        table.add_row(f"CPU a chunk, slope {SLOPE[0]} to {SLOPE[1]}: least / median", text)
+    return table
+
+
+def statistics_of(runs: Sequence[Run]) -> dict[str, str]:
+    """One column of the table."""
+    first = runs[0].carried
+
+    def median(values: Sequence[float | None], scale: float, unit: str) -> str:
+        known = [value * scale for value in values if value is not None]
+        return f"{statistics.median(known):.2f}{unit}" if known else "-"
+
+    carried = [run.carried for run in runs]
+    return {
+        "requests ok / all": f"{first.ok} / {len(first.exchanges)}",
+        "kernel stamps only": str(
+            Counter(e.stamp_source for e in first.exchanges.values())["kernel"]
+        ),
+        "chunks a second": median([c.chunks / c.wall_s for c in carried], 1, ""),
+        "coalesced share of chunks": median([c.coalesced_share for c in carried], 100, " %"),
+        "coalesced share of first tokens": median(
+            [
+                statistics.mean([float(coalesced(e)[0]) for e in c.exchanges.values()])
+                for c in carried
+            ],
+            100,
+            " %",
+        ),
+        "CPU of the busiest worker, of a core": median([c.cpu_share for c in carried], 100, " %"),
+        "loop lag p99 of a worker": median([c.loop_lag_p99_ms for c in carried], 1, " ms"),
+        "CPU a chunk, all processes, start-up too": median(
+            [run.cpu_s / run.carried.chunks for run in runs], 1e6, " us"
+        ),
+    }
+
+
+def cpu_slope(runs: Sequence[Run]) -> float | None:
+    """CPU us a chunk of every process, from one number of streams to the other."""
+    by_streams = {run.streams: run for run in runs}
+    if not set(SLOPE) <= set(by_streams):
+        return None
+    few, many = (by_streams[streams] for streams in SLOPE)
+    return 1e6 * (many.cpu_s - few.cpu_s) / (many.carried.chunks - few.carried.chunks)
+
+
+def idle_table(binary: Path, streams: int, workers: int) -> Table:
+    """Memory a stream: the peak with all of them against that with an eighth."""
+    peaks: list[tuple[int, int, int]] = []
+    for count in (streams // 8, streams):
+        with truthserver(binary) as url:
+            load = Load(count, 2, max_tokens=60, workers=workers)
+            carried = asyncio.run(carry(url, IDLE_MODEL, load))
+        peaks.append((count, carried.peak_rss * workers, peak_rss()))
+    few, many = peaks
+    table = Table(title=f"{streams} streams of a token a second, 2 requests of 60 s each")
+    for heading in ("", "value"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, index in (("workers", 1), ("the coordinator", 2)):
+        slope = (many[index] - few[index]) / (many[0] - few[0]) / 1e3
+        table.add_row(f"memory a stream, {name}", f"{slope:.1f} kB")
+    table.add_row("requests ok / all", f"{carried.ok} / {len(carried.exchanges)}")
+    table.add_row("coalesced share of chunks", f"{carried.coalesced_share:.2%}")
+    return table
+
+
+async def short_table(binary: Path, seconds: float, workers: int) -> Table:
+    """One-token requests as fast as 64 streams go, counted on both sides."""
+    counts: Counter[str] = Counter()
+    with truthserver(binary) as url:
+        load = Load(64, 200, max_tokens=1, workers=workers)
+        probe = await carry(url, SHORT_MODEL, load)
+        each = max(1, round(seconds * len(probe.exchanges) / probe.wall_s / load.streams))
+        carried = await carry(
+            url,
+            SHORT_MODEL,
+            replace(load, requests=each),
+            lambda _, exchange: counts.update((exchange.status.value,)),
+        )
+        served = await asyncio.to_thread(streams_served, url)
+    table = Table(title=f"One-token requests, 64 streams, {carried.wall_s:.0f} s")
+    for heading in ("", "value"):
+        table.add_column(heading, justify="right" if heading else "left")
+    total = sum(counts.values())
+    table.add_row("requests, ok", f"{total}, {counts['ok']}")
+    table.add_row("requests that the server counted", str(served - len(probe.exchanges)))
+    table.add_row("requests a second", f"{total / carried.wall_s:.0f}")
+    table.add_row("CPU a request, workers", f"{carried.workers_cpu_s / total * 1e6:.0f} us")
+    table.add_row("CPU a request, coordinator", f"{carried.coordinator_cpu_s / total * 1e6:.0f} us")
+    return table
+
+
+def streams_served(url: str) -> int:
+    """The server's own count."""
+    with urllib.request.urlopen(f"{url}/metrics") as page:
+        line = next(line for line in page if line.startswith(b"vllm:request_success_total"))
+    return int(float(line.split()[-1]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 
 from inferometer.clock import RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request
-from inferometer.load.endpoints import chat_body
-from inferometer.load.socket_transport import SocketTransport
+from inferometer.load.crew import Crew
+from inferometer.load.endpoints import ENDPOINTS
+from inferometer.load.worker_transport import WorkerTransport
 
 SETTINGS = ClientSettings(
     endpoint="chat",
@@ -27,6 +29,10 @@ SETTINGS = ClientSettings(
     stop_failed_share=0.1,
     grace_s=1.0,
 )
+
+CREW = Crew()
+"""One worker serves the tests, one transport after the other; closed when they end."""
+atexit.register(CREW.close)
 
 
 def make_request(request_id: str, max_tokens: int = 32, affinity: str = "play-1") -> Request:
@@ -52,14 +58,18 @@ def make_transport(
     model: str = "m",
     encode: Callable[[Request], bytes] | None = None,
     headers: dict[str, str] | None = None,
+    crew: Crew = CREW,
+    workers: int = 1,
     **changes: Any,
-) -> SocketTransport:
+) -> WorkerTransport:
+    """For the running loop; one at a time of each crew."""
     settings = replace(SETTINGS, **changes)
 
     def body(request: Request) -> bytes:
-        return chat_body(model, "hello", request, settings)
+        return ENDPOINTS["chat"].body(model, "hello", request, settings)
 
-    return SocketTransport(url, encode or body, settings, headers or {}, RealClock())
+    ends = crew.muster(workers)
+    return WorkerTransport(url, encode or body, settings, headers or {}, RealClock(), ends)
 
 
 def run_one(url: str, model: str = "m", request_id: str = "r1", **changes: Any) -> Exchange:
@@ -91,6 +101,7 @@ class Script:
     heads: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
+    closed: int = 0
 
     async def read_request(self, reader: Reader) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -109,6 +120,7 @@ class Script:
             pass  # the client went first
         finally:
             writer.close()
+            self.closed += 1
 
 
 async def with_script(

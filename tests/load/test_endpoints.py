@@ -9,7 +9,8 @@ import pytest
 from loopback import SETTINGS, make_request
 
 from inferometer.errors import InputError
-from inferometer.load.endpoints import chat_body, completions_body, parse_base_url
+from inferometer.load.chunks import READERS
+from inferometer.load.endpoints import ENDPOINTS, parse_base_url
 from inferometer.load.http import Server
 
 
@@ -70,14 +71,26 @@ def test_bodies() -> None:
         "stream_options": {"include_usage": True},
         "ignore_eos": True,
     }
-    chat = orjson.loads(chat_body("m", "hé", request, SETTINGS))
+    chat = orjson.loads(ENDPOINTS["chat"].body("m", "hé", request, SETTINGS))
     assert chat == common | {"messages": [{"role": "user", "content": "hé"}]}
-    plain = orjson.loads(completions_body("m", "hé", request, SETTINGS))
+    plain = orjson.loads(ENDPOINTS["completions"].body("m", "hé", request, SETTINGS))
     assert plain == common | {"prompt": "hé"}
 
 
 def test_what_only_engines_know_is_sent_only_where_wanted() -> None:
     settings = replace(SETTINGS, usage_every_chunk=True, ignore_eos=False)
-    body = orjson.loads(chat_body("m", "x", make_request("r"), settings))
+    body = orjson.loads(ENDPOINTS["chat"].body("m", "x", make_request("r"), settings))
     assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
     assert "ignore_eos" not in body
+
+
+def test_token_ids_go_to_completions_only() -> None:
+    ids, request = [1, 2, 70_000], make_request("r")
+    body = orjson.loads(ENDPOINTS["completions"].body("m", ids, request, SETTINGS))
+    assert body["prompt"] == ids
+    with pytest.raises(InputError, match="token ids go to completions"):
+        ENDPOINTS["chat"].body("m", ids, request, SETTINGS)
+
+
+def test_every_endpoint_names_a_reader_that_there_is() -> None:
+    assert {endpoint.reader for endpoint in ENDPOINTS.values()} <= set(READERS)

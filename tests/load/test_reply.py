@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.core import Status
-from inferometer.load.reply import MAX_ERROR_BODY_BYTES, Ending, Reply
-from inferometer.load.stamps import Arrival
+from inferometer.load.reply import MAX_ERROR_BODY_BYTES, Ending, How, Reply
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -37,52 +36,52 @@ def reply(*reads: bytes, kernel: bool = True) -> Reply:
     """Feed reads with the stamps 10, 20, 30, ..."""
     it = Reply()
     for number, read in enumerate(reads, 1):
-        it.feed(read, Arrival(number * 10, kernel))
+        it.feed(read, number * 10, kernel)
     return it
 
 
 def test_a_whole_answer() -> None:
     it = reply(HEAD, sse(ROLE), sse(THOUGHT), sse(TOKEN), sse(TOKEN), sse(FINISH), sse(DONE), END)
-    assert it.ending == Ending(Status.OK, None, 70)
-    assert it.arrivals().at_ns.tolist() == [30, 40, 50]
-    assert it.arrivals().coalesced is None
-    assert it.arrivals().tokens is None
+    assert it.ending == Ending("ok", None, 70)
+    assert list(it.at_ns) == [30, 40, 50]
+    assert not it.coalesced
+    assert it.tokens is None
     assert (it.first_byte_ns, it.last_byte_ns, it.first_visible_ns) == (10, 70, 40)
-    assert (it.http_status, it.token_source, it.stamp_source) == (200, "assumed", "kernel")
+    assert (it.http_status, it.token_source, it.kernel_stamps) == (200, "assumed", True)
     assert it.connection_reusable
 
 
 @pytest.mark.parametrize(
     ("reads", "status", "error"),
     [
-        ([sse(TOKEN), sse(DONE)], Status.OK, None),
-        ([sse(TOKEN, FINISH), END], Status.OK, None),
+        ([sse(TOKEN), sse(DONE)], "ok", None),
+        ([sse(TOKEN, FINISH), END], "ok", None),
         ([sse(TOKEN, FINISH)], None, None),
-        ([sse(ROLE, FINISH, DONE)], Status.EMPTY, "without a token"),
-        ([sse(ROLE, FINISH), END], Status.EMPTY, "without a token"),
-        ([sse(DONE)], Status.EMPTY, "without a token"),
-        ([sse(TOKEN), END], Status.TRUNCATED, "without \\[DONE\\] and without a finish_reason"),
-        ([END], Status.TRUNCATED, "without \\[DONE\\]"),
-        ([sse(TOKEN, b'{"error":{"message":"boom"}}', DONE)], Status.IN_BAND, "boom"),
-        ([b"1d\r\nevent: error\ndata: overload\n\n\r\n"], Status.IN_BAND, "overload"),
-        ([sse(TOKEN, b'{"choices":[')], Status.MALFORMED, "broken JSON"),
-        ([sse(TOKEN), b"zz\r\n"], Status.MALFORMED, "bad chunk size"),
-        ([sse(TOKEN, counted(0, b""), DONE)], Status.MALFORMED, "usage counts 0 tokens, 1 token "),
-        ([sse(TOKEN, TOKEN, counted(1, b""), DONE)], Status.MALFORMED, "1 tokens, 2 token events"),
-        ([sse(TOKEN, TOKEN, counted(3, b""), DONE)], Status.OK, None),
-        ([sse(counted(2**64 - 1), DONE)], Status.MALFORMED, "holds 18446744073709551615"),
-        ([sse(counted(3), counted(2))], Status.MALFORMED, "fell from 3 to 2"),
-        ([b'e\r\n{"id": "x", }\n\r\n', END], Status.MALFORMED, "not an event stream \\(text/event"),
-        ([sse(b""), sse(TOKEN), sse(DONE)], Status.OK, None),
+        ([sse(ROLE, FINISH, DONE)], "empty", "without a token"),
+        ([sse(ROLE, FINISH), END], "empty", "without a token"),
+        ([sse(DONE)], "empty", "without a token"),
+        ([sse(TOKEN), END], "truncated", "without \\[DONE\\] and without a finish_reason"),
+        ([END], "truncated", "without \\[DONE\\]"),
+        ([sse(TOKEN, b'{"error":{"message":"boom"}}', DONE)], "in_band", "boom"),
+        ([b"1d\r\nevent: error\ndata: overload\n\n\r\n"], "in_band", "overload"),
+        ([sse(TOKEN, b'{"choices":[')], "malformed", "broken JSON"),
+        ([sse(TOKEN), b"zz\r\n"], "malformed", "bad chunk size"),
+        ([sse(TOKEN, counted(0, b""), DONE)], "malformed", "usage counts 0 tokens, 1 token "),
+        ([sse(TOKEN, TOKEN, counted(1, b""), DONE)], "malformed", "1 tokens, 2 token events"),
+        ([sse(TOKEN, TOKEN, counted(3, b""), DONE)], "ok", None),
+        ([sse(counted(2**64 - 1), DONE)], "malformed", "holds 18446744073709551615"),
+        ([sse(counted(3), counted(2))], "malformed", "fell from 3 to 2"),
+        ([b'e\r\n{"id": "x", }\n\r\n', END], "malformed", "not an event stream \\(text/event"),
+        ([sse(b""), sse(TOKEN), sse(DONE)], "ok", None),
     ],
 )
-def test_verdicts(reads: list[bytes], status: Status | None, error: str | None) -> None:
+def test_verdicts(reads: list[bytes], status: How | None, error: str | None) -> None:
     ending = reply(HEAD, *reads).ending
     if status is None:
         assert ending is None
         return
     assert ending is not None
-    assert ending.status is status
+    assert ending.status == status
     if error is None:
         assert ending.error is None
     else:
@@ -93,39 +92,39 @@ def test_verdicts(reads: list[bytes], status: Status | None, error: str | None) 
 def test_after_done_only_the_body_is_followed() -> None:
     it = reply(HEAD, sse(TOKEN), sse(DONE))
     assert not it.body_complete
-    it.feed(sse(TOKEN, b"{broken"), Arrival(99, kernel=False))
-    it.feed(END, Arrival(100, kernel=False))
+    it.feed(sse(TOKEN, b"{broken"), 99, kernel=False)
+    it.feed(END, 100, kernel=False)
     assert it.connection_reusable
-    assert it.ending == Ending(Status.OK, None, 30)
-    assert (it.token_events, it.last_byte_ns, it.stamp_source) == (1, 30, "kernel")
+    assert it.ending == Ending("ok", None, 30)
+    assert (len(it.at_ns), it.last_byte_ns, it.kernel_stamps) == (1, 30, True)
 
 
 def test_a_status_keeps_the_start_of_its_body() -> None:
     body = b'{"error":{"message":"too many"}}'
     it = reply(b"HTTP/1.1 429 x\r\nContent-Length: %d\r\n\r\n" % len(body), body[:5], body[5:])
-    assert it.ending == Ending(Status.HTTP_STATUS, f"HTTP 429: {body.decode()}", 30)
+    assert it.ending == Ending("http_status", f"HTTP 429: {body.decode()}", 30)
     assert it.connection_reusable
 
 
 def test_a_long_error_page_is_not_read_to_its_end() -> None:
     it = reply(b"HTTP/1.1 500 x\r\n\r\n", b"x" * 10 * MAX_ERROR_BODY_BYTES)
-    assert it.ending == Ending(Status.HTTP_STATUS, "HTTP 500: " + "x" * MAX_ERROR_BODY_BYTES, 20)
+    assert it.ending == Ending("http_status", "HTTP 500: " + "x" * MAX_ERROR_BODY_BYTES, 20)
 
 
 def test_a_json_body_instead_of_a_stream_is_no_success() -> None:
     it = reply(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-    assert it.ending == Ending(Status.MALFORMED, "not an event stream (application/json): {}", 10)
+    assert it.ending == Ending("malformed", "not an event stream (application/json): {}", 10)
 
 
 @pytest.mark.parametrize(
     ("reads", "error", "expected"),
     [
-        ([], None, (Status.TRUNCATED, "connection closed before the end of the answer")),
+        ([], None, ("truncated", "connection closed before the end of the answer")),
         (
             [HEAD, sse(TOKEN, FINISH)],
             ConnectionResetError(104, "Connection reset by peer"),
             (
-                Status.TRUNCATED,
+                "truncated",
                 "connection lost (Connection reset by peer) before the end of the answer",
             ),
         ),
@@ -133,17 +132,17 @@ def test_a_json_body_instead_of_a_stream_is_no_success() -> None:
         (
             [b"HTTP/1.1 502 x\r\nContent-Length: 9\r\n\r\nbad"],
             None,
-            (Status.HTTP_STATUS, "HTTP 502: bad"),
+            ("http_status", "HTTP 502: bad"),
         ),
     ],
 )
 def test_a_lost_connection(
-    reads: list[bytes], error: OSError | None, expected: tuple[Status, str] | None
+    reads: list[bytes], error: OSError | None, expected: tuple[How, str] | None
 ) -> None:
     it = reply(*reads)
     assert not it.body_complete
     it.lost(error, 99)
-    status, text = expected or (Status.OK, None)
+    status, text = expected or ("ok", None)
     assert it.ending == Ending(status, text, 99)
     assert not it.connection_reusable
 
@@ -151,10 +150,9 @@ def test_a_lost_connection(
 def test_counts_of_every_chunk() -> None:
     empty = b'"content":""'
     it = reply(HEAD, sse(counted(0, empty)), sse(counted(3)), sse(counted(4, empty)))
-    it.feed(sse(counted(6), counted(6, b"", prompt=8), DONE), Arrival(50, kernel=True))
-    tokens = it.arrivals().tokens
-    assert tokens is not None
-    assert tokens.tolist() == [3, 3], "the token that showed nothing came with the next text"
+    it.feed(sse(counted(6), counted(6, b"", prompt=8), DONE), 50, kernel=True)
+    assert it.tokens is not None
+    assert list(it.tokens) == [3, 3], "the token that showed nothing came with the next text"
     assert it.token_source == "usage_per_chunk"
     assert it.usage == (8, None, 6)
 
@@ -163,26 +161,23 @@ def test_counts_at_the_end_or_on_some_chunks_are_not_counts_of_every_chunk() -> 
     for events in ([TOKEN, TOKEN, counted(2, b"")], [counted(1), TOKEN, counted(2, b"")]):
         it = reply(HEAD, sse(*events, DONE))
         assert it.token_source == "usage_final"
-        assert it.arrivals().tokens is None
+        assert it.tokens is None
         assert it.usage.completion_tokens == 2
 
 
 def test_events_of_one_read_share_its_stamp_and_say_so() -> None:
     it = reply(HEAD, sse(TOKEN), sse(TOKEN, TOKEN), sse(TOKEN) + b"f", b"\r\n", sse(DONE))
-    arrivals = it.arrivals()
-    assert arrivals.at_ns.tolist() == [20, 30, 30, 40]
-    assert arrivals.coalesced is not None
-    assert arrivals.coalesced.tolist() == [False, True, False, True]
+    assert list(it.at_ns) == [20, 30, 30, 40]
+    assert list(it.coalesced) == [1, 3]
 
 
 def test_one_read_without_a_kernel_stamp_makes_the_source_the_read() -> None:
-    kernel = Arrival(10, kernel=True)
     it = Reply()
-    sources = [it.stamp_source]
-    for read, arrival in ((HEAD, kernel), (sse(TOKEN), Arrival(20, kernel=False)), (END, kernel)):
-        it.feed(read, arrival)
-        sources.append(it.stamp_source)
-    assert sources == ["read", "kernel", "read", "read"]
+    sources = []
+    for read, kernel in ((HEAD, True), (sse(TOKEN), False), (END, True)):
+        it.feed(read, 10, kernel)
+        sources.append(it.kernel_stamps)
+    assert sources == [True, False, False]
 
 
 SCALARS = st.one_of(
@@ -227,7 +222,7 @@ def test_no_json_makes_an_answer_hang(stream: list[Any]) -> None:
     """A reader's callback has nobody to raise to: whatever comes, the answer ends, and is kept."""
     it = reply(HEAD, *(sse(json.dumps(value).encode()) for value in stream), sse(DONE))
     assert it.ending is not None
-    assert len(it.arrivals()) == it.token_events
+    assert all(0 <= index < len(it.at_ns) for index in it.coalesced)
 
 
 @given(
@@ -237,3 +232,7 @@ def test_no_bytes_make_an_answer_hang(reads: list[bytes], before: bytes) -> None
     it = reply(before, *reads)
     it.lost(None, 10**6)
     assert it.ending is not None
+
+
+def test_a_reply_ends_in_the_ways_that_a_record_knows() -> None:
+    assert set(get_args(How)) == {status.value for status in Status}

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import make_request, make_transport
+from loopback import SETTINGS, make_request, make_transport
 
-from inferometer.core import Exchange, Status
+from inferometer.core import Exchange, Request, Status
+from inferometer.load.ceiling import coalesced
+from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.stamps import stamping_socket
 from referee import Referee, Truth, build_referee, running_referee
 
@@ -43,16 +45,18 @@ def referee(binary: Path, tmp_path: Path) -> Iterator[Referee]:
 
 def send_all(url: str, models: list[str], **changes: Any) -> list[Exchange]:
     """One request a plan, all at once; the n-th has the id `r<n>`."""
+    settings = replace(SETTINGS, **changes)
 
-    async def one(number: int, model: str) -> Exchange:
-        transport = make_transport(url, model, **changes)
-        exchange = await transport.send(make_request(f"r{number}"))
-        assert transport.tokens_seen == len(exchange.arrivals)
-        await transport.close()
-        return exchange
+    def encode(request: Request) -> bytes:
+        return ENDPOINTS["chat"].body(models[int(request.id[1:])], "hello", request, settings)
 
     async def every() -> list[Exchange]:
-        return await asyncio.gather(*(one(n, model) for n, model in enumerate(models)))
+        transport = make_transport(url, encode=encode, **changes)
+        sends = (transport.send(make_request(f"r{n}")) for n in range(len(models)))
+        exchanges = await asyncio.gather(*sends)
+        assert transport.tokens_seen == sum(len(e.arrivals) for e in exchanges)
+        await transport.close()
+        return exchanges
 
     return asyncio.run(every())
 
@@ -63,11 +67,12 @@ def check_against(exchange: Exchange, truth: Truth) -> None:
     assert len(at) == len(wrote)
     late = at - wrote
     assert late.min() >= -EARLY_NS, "a token was stamped before it was written"
-    assert np.median(late) < MEDIAN_NS
+    exact = late[~coalesced(exchange)]  # a client that was kept waiting marks the rest
+    assert len(exact) < 5 or np.median(exact) < MEDIAN_NS
     assert exchange.sent_ns is not None
     ttft = (at[0] - exchange.sent_ns) - (wrote[0] - truth.request_ns)
     assert ttft >= -EARLY_NS, "a first token came sooner than the server made it"
-    if len(at) > 1:
+    if len(exact) == len(at) > 1:
         assert np.median(np.abs(np.diff(at) - np.diff(wrote))) < MEDIAN_NS
 
 

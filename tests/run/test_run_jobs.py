@@ -278,5 +278,6 @@ def test_a_point_declared_twice_is_refused(files: Files) -> None:
 def test_more_lanes_than_open_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1_000))
     check_open_files(468)  # 2 · 468 + 64 = 1,000
-    with pytest.raises(InputError, match="may need 1002 open files, and the limit is 1000"):
+    with pytest.raises(InputError, match="may need 1002 open files in a process, and the limit"):
         check_open_files(469)
+    check_open_files(2 * 468, workers=2)

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from inferometer.analyze.goodput import parse_slos
 from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, concurrencies
+from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.engine.process import served_models
@@ -154,6 +155,7 @@ DURATION_S = 30.0
     default=None,
     help="Ask for usage on every chunk: exact gaps a token, where the server has it.",
 )
+@client_options
 @click.option("--hardware", default="unknown", help="Name of the GPU, for charts.")
 @click.option(
     "--gpus",
@@ -178,6 +180,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
     seed: int | None,
     endpoint: str,
     usage_every_chunk: bool | None,
+    headers: dict[str, str],
+    workers: int | None,
     hardware: str,
     gpus: int,
     precision: str,
@@ -225,6 +229,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
         clock="real",
         base_url=base_url,
         slos=objectives,
+        headers=headers,
+        workers=workers,
     )
     now = datetime.now(UTC)
     run_and_show(sweep, out or Path("runs") / f"bench-{now:%Y%m%dT%H%M%S}", form)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from inferometer.cli.clientoptions import without_secrets
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
 from inferometer.errors import EngineError, Interrupted, VerdictError
@@ -19,8 +20,8 @@ from inferometer.store import RunDir
 
 
 def command_line() -> str:
-    """What was typed, as a shell would take it again."""
-    return shlex.join(["inferometer", *sys.argv[1:]])
+    """What was typed, as a shell would take it again; without the text of headers."""
+    return shlex.join(["inferometer", *without_secrets(sys.argv[1:])])
 
 
 def run_and_show(sweep: Sweep, out: Path, form: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from inferometer.analyze.goodput import parse_slos
+from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.errors import InputError
@@ -72,15 +73,18 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.option(
     "--slo", "slos", multiple=True, metavar="METRIC:BOUND", help="Bound that a good request meets."
 )
+@client_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @format_option
-def run(
+def run(  # noqa: PLR0913 - one parameter an option
     files: tuple[str, ...],
     runners: str | None,
     keys: tuple[str, ...],
     scenario: Literal["fixed", "agentic"] | None,
     conc: tuple[int, ...],
     slos: tuple[str, ...],
+    headers: dict[str, str],
+    workers: int | None,
     out: Path | None,
     form: str,
 ) -> None:
@@ -100,5 +104,7 @@ def run(
         clock="real",
         base_url=None,
         slos=objectives,
+        headers=headers,
+        workers=workers,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

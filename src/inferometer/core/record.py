@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # the processes that only send need no arrays, and start without them
+    import numpy as np
+    import numpy.typing as npt
+
 
 StampSource = Literal["kernel", "read", "virtual"]
 TokenSource = Literal["usage_per_chunk", "usage_final", "assumed"]

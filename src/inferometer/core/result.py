@@ -61,7 +61,7 @@ class ClientReport:
     loop_lag_p99_ms: float | None
     loop_lag_max_ms: float | None
     cpu_share: float | None
-    """CPU seconds of the client over wall seconds of the window, one core = 1."""
+    """CPU over wall seconds of the window, of the busiest process of the client; one core = 1."""
     tree_idle_shift_s: float
     system_idle_shift_s: float
     wrapped_lanes: int

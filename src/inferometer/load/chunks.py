@@ -1,8 +1,9 @@
 """What one event of an OpenAI stream says: token-bearing or not, finished, usage, error.
 
-JSON is decoded only where it must be. Chunks of a stream mostly differ in nothing but their text,
-so a chunk that equals one already decoded, byte for byte around a non-empty JSON string, says the
-same as that one. All else (role, usage, finish, errors, a changed key) is decoded.
+JSON is decoded only where it must be. Chunks of a stream mostly differ in nothing but their text
+and the counts of their usage, so a chunk that equals one already decoded, byte for byte around a
+non-empty JSON string and those numbers, says the same as that one. All else (role, finish, errors,
+a changed key) is decoded.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ _TEXT = re.compile(
 )
 _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f\x80-\xff]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))++')
 """The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say."""
+
+is_text = _STRING_BODY.fullmatch
+"""Whether bytes from a start to an end, which may be before it, are such an inside, not empty."""
+
+_NUMBER = re.compile(rb"0|[1-9][0-9]{0,8}")
+_GROWING = re.compile(rb'"(\w+)"\s*:\s*(0|[1-9][0-9]{0,8})(?=\s*[,}])')
+_STEADY = frozenset({b"prompt_tokens", b"cached_tokens"})
+"""Counts in a usage that are taken as they are, and so must not be passed over."""
 
 
 class ChunkError(Exception):
@@ -48,41 +57,91 @@ class Chunk(NamedTuple):
     error: str | None
 
 
+class Shape:
+    """A chunk with one text, without that text and without the counts that grow with every chunk.
+
+    Chunks that differ in nothing else say the same. `pieces` stand behind the text, and between
+    any two of them a number; the one behind piece `counted` is that of completion tokens.
+    """
+
+    __slots__ = ("before", "counted", "pieces")
+
+    def __init__(self, before: bytes, pieces: tuple[bytes, ...], counted: int) -> None:
+        self.before = before
+        self.pieces = pieces
+        self.counted = counted
+
+    def match(self, data: bytes | bytearray, text_at: int, end: int) -> int:
+        """Whether `data`, which has `before` up to `text_at`, goes on in this shape to `end`.
+
+        -1 where it does not, else the completion tokens, 0 where none are counted.
+        """
+        pieces = self.pieces
+        if len(pieces) == 1:
+            text_end = end - len(pieces[0])
+            fits = data.startswith(pieces[0], text_end) and is_text(data, text_at, text_end)
+            return 0 if fits else -1
+        at = data.find(pieces[0], text_at, end)
+        if at < 0 or not is_text(data, text_at, at):
+            return -1
+        at += len(pieces[0])
+        count = 0
+        for index in range(1, len(pieces)):
+            number_end = data.find(pieces[index], at, end)
+            number = data[at:number_end]
+            if number_end < 0 or _NUMBER.fullmatch(number) is None:
+                return -1
+            if index - 1 == self.counted:
+                count = int(number)
+            at = number_end + len(pieces[index])
+        return count if at == end else -1
+
+
 class ChunkReader:
-    """Reads the chunks of one stream, and remembers the shape of the last plain one."""
+    """Reads the chunks of one stream, and remembers the shape of the last one with a token."""
 
     def __init__(self) -> None:
-        self._before = b""
-        self._after = b""
-        self._around = 0
-        self._same: Chunk | None = None
+        self.shape: Shape | None = None
+        self._chunk: Chunk | None = None
+        """What chunks of this shape say, but for the count."""
 
     def read(self, data: bytes) -> Chunk:
         """Say what the event's data means. Raises ChunkError where it is broken."""
-        if (
-            self._same is not None
-            and len(data) > self._around
-            and data.startswith(self._before)
-            and data.endswith(self._after)
-            and _STRING_BODY.fullmatch(data, len(self._before), len(data) - len(self._after))
-        ):
-            return self._same
+        shape, chunk = self.shape, self._chunk
+        if shape is not None and chunk is not None and data.startswith(shape.before):
+            count = shape.match(data, len(shape.before), len(data))
+            if count >= 0:
+                usage = chunk.usage and chunk.usage._replace(completion_tokens=count)
+                return chunk if usage is None else chunk._replace(usage=usage)
         chunk = decode(data)
-        if chunk.token and chunk.usage is None:  # counts change with every chunk
-            self._remember(data, chunk)
+        if chunk.token and (shape := _shape(data, chunk.usage)) is not None:
+            self.shape, self._chunk = shape, chunk
         return chunk
 
-    def _remember(self, data: bytes, chunk: Chunk) -> None:
-        """Keep what stands around the only text of this chunk.
 
-        With two texts the remembered one may be the idle one; such chunks are always decoded.
-        """
-        first = _TEXT.search(data)
-        if first is None or _TEXT.search(data, first.end()) is not None:
-            return
-        self._before, self._after = data[: first.start(1)], data[first.end(1) :]
-        self._around = len(self._before) + len(self._after)
-        self._same = chunk
+READERS = {"openai": ChunkReader}
+"""By the name that an endpoint gives: what reads the events of its stream."""
+
+
+def _shape(data: bytes, usage: Usage | None) -> Shape | None:
+    """With two texts the remembered one may be the idle one; such chunks are always decoded."""
+    first = _TEXT.search(data)
+    if first is None or _TEXT.search(data, first.end()) is not None:
+        return None
+    before, after = data[: first.start(1)], data[first.end(1) :]
+    if usage is None:
+        return Shape(before, (after,), counted=0)
+    numbers = [
+        match
+        for match in _GROWING.finditer(after, max(after.find(b'"usage"'), 0))
+        if match[1] not in _STEADY
+    ]
+    named = [index for index, match in enumerate(numbers) if match[1] == b"completion_tokens"]
+    if len(named) != 1 or int(numbers[named[0]][2]) != usage.completion_tokens:
+        return None
+    cuts = [0, *(edge for match in numbers for edge in match.span(2)), len(after)]
+    pieces = tuple(after[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True))
+    return Shape(before, pieces, named[0])
 
 
 def decode(data: bytes) -> Chunk:
@@ -114,11 +173,23 @@ def _texts(choice: dict[str, Any]) -> tuple[bool, bool]:
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         return bool(choice.get("text")), False
-    shown = any(delta.get(key) for key in _VISIBLE)
-    calls = [call.get("function") for call in _objects(delta.get("tool_calls"))]
-    calls.append(delta.get("function_call"))
-    shown = shown or any(bool(call.get("arguments")) for call in _objects(calls))
-    return shown, any(delta.get(key) for key in _HIDDEN)
+    shown = hidden = False
+    for key, value in delta.items():
+        if not value:
+            continue
+        if key in _VISIBLE:
+            shown = True
+        elif key in _HIDDEN:
+            hidden = True
+        elif key == "tool_calls":
+            shown = shown or any(_has_arguments(call.get("function")) for call in _objects(value))
+        elif key == "function_call":
+            shown = shown or _has_arguments(value)
+    return shown, hidden
+
+
+def _has_arguments(function: object) -> bool:
+    return isinstance(function, dict) and bool(function.get("arguments"))
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -1,9 +1,14 @@
-"""The OpenAI endpoints: where they lie under a base URL, and the bodies they take."""
+"""The endpoints of an inference server: where they lie, what they take, what reads their answers.
+
+The seam for further ones. No I/O. A body asks for a stream with usage; what is an engine's own is
+left out where it is not wanted.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
@@ -12,12 +17,59 @@ from inferometer.core import ClientSettings, Request
 from inferometer.errors import InputError, Problem
 from inferometer.load.http import Server
 
-Endpoint = Literal["chat", "completions"]
+Content = str | Sequence[int]
+"""What a prompt is made of: text, or token ids where the endpoint takes them."""
 
-_PATHS: dict[Endpoint, str] = {"chat": "/chat/completions", "completions": "/completions"}
+
+class Endpoint(Protocol):
+    """One way to ask: `path` under the base URL, the body, and what reads the answer's events."""
+
+    path: str
+    reader: str
+    """Of `chunks.READERS`."""
+
+    def body(
+        self, model: str, content: Content, request: Request, settings: ClientSettings
+    ) -> bytes:
+        """The JSON that asks for `request.max_tokens` tokens, streamed. Raises InputError."""
+        ...
 
 
-def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
+class Chat:
+    """Chat completions: one user message."""
+
+    path = "/chat/completions"
+    reader = "openai"
+
+    def body(
+        self, model: str, content: Content, request: Request, settings: ClientSettings
+    ) -> bytes:
+        """Text only: a message holds no token ids."""
+        if not isinstance(content, str):
+            raise InputError("chat takes text, not token ids; token ids go to completions")
+        messages = [{"role": "user", "content": content}]
+        return orjson.dumps({"model": model, "messages": messages} | _common(request, settings))
+
+
+class Completions:
+    """Plain completions: text, or token ids as they are."""
+
+    path = "/completions"
+    reader = "openai"
+
+    def body(
+        self, model: str, content: Content, request: Request, settings: ClientSettings
+    ) -> bytes:
+        """`prompt` is a string, or a list of ids."""
+        prompt = content if isinstance(content, str) else list(content)
+        return orjson.dumps({"model": model, "prompt": prompt} | _common(request, settings))
+
+
+ENDPOINTS: Mapping[str, Endpoint] = {"chat": Chat(), "completions": Completions()}
+"""By the name that a plan gives. One more: a class here, and its reader in `chunks.READERS`."""
+
+
+def parse_base_url(base_url: str, endpoint: str) -> tuple[Server, str]:
     """The server, and the path to post to: `http://host:8000` and `http://host:8000/v1` are one.
 
     Raises InputError with every fault of the URL.
@@ -49,7 +101,7 @@ def parse_base_url(base_url: str, endpoint: Endpoint) -> tuple[Server, str]:
         raise InputError(*(Problem(f"base URL {problem}", key="base_url") for problem in problems))
     prefix = parts.path.rstrip("/")
     prefix = prefix if prefix.endswith("/v1") else f"{prefix}/v1"
-    return Server(parts.hostname or "", port, tls), prefix + _PATHS[endpoint]
+    return Server(parts.hostname or "", port, tls), prefix + ENDPOINTS[endpoint].path
 
 
 def _can_be_looked_up(host: str) -> bool:
@@ -59,17 +111,6 @@ def _can_be_looked_up(host: str) -> bool:
     except UnicodeError:
         return False
     return True
-
-
-def chat_body(model: str, text: str, request: Request, settings: ClientSettings) -> bytes:
-    """Body of a chat completion with one user message."""
-    messages = [{"role": "user", "content": text}]
-    return orjson.dumps({"model": model, "messages": messages} | _common(request, settings))
-
-
-def completions_body(model: str, text: str, request: Request, settings: ClientSettings) -> bytes:
-    """Body of a plain completion."""
-    return orjson.dumps({"model": model, "prompt": text} | _common(request, settings))
 
 
 def _common(request: Request, settings: ClientSettings) -> dict[str, Any]:

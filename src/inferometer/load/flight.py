@@ -1,207 +1,251 @@
-"""One request under way: takes what its connection brings and watches its deadlines."""
+"""One request under way in a worker: its connection, its deadlines, its answer, its outcome.
+
+It is told what happens (connected, written, received, lost, the time) and tells its owner once
+that it has ended. Nothing here waits. All `_ns` are CLOCK_MONOTONIC.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from inferometer.clock import NS, Clock
-from inferometer.core import ClientSettings, Exchange, Status
 from inferometer.load.connection import Connection
-from inferometer.load.reply import Ending, Reply
-from inferometer.load.stamps import Arrival
+from inferometer.load.dial import Dial, Done, reason
+from inferometer.load.reply import Ending, How, Reply
+from inferometer.load.stamps import NS
+from inferometer.load.wire import Limits, Outcome, Post, Target
 
-DRAIN_S = 1.0
+DRAIN_NS = NS
 """How long the end of a body may follow its [DONE] before the connection is given up."""
+NEAR_END = 3
+"""Token events before the last one asked for: from here on every read is told of at once."""
+
+
+class Connections(Protocol):
+    """Where connections come from and go to: `dial.Pool`."""
+
+    def take(self) -> Connection | None: ...
+
+    def put(self, connection: Connection) -> None: ...
+
+    def dial(self, done: Done) -> Dial: ...
+
+
+class Owner(Protocol):
+    """Who is told what becomes of a flight."""
+
+    def heard(self, flight: Flight) -> None:
+        """Bytes came, and it goes on."""
+        ...
+
+    def ended(self, flight: Flight) -> None:
+        """Once: from now on `outcome` holds, and `follow` is next."""
+        ...
 
 
 class Flight:
     """A request from the start of its connection to its ending. A `Receiver`."""
 
     def __init__(
-        self, settings: ClientSettings, clock: Clock, count_tokens: Callable[[int], None]
+        self,
+        post: Post,
+        target: Target,
+        pool: Connections,
+        now_ns: Callable[[], int],
+        owner: Owner,
     ) -> None:
-        self.reply = Reply()
+        self.key = post.key
+        self.reply = Reply(target.reader)
         self.connection: Connection | None = None
-        self.body_sent_ns: int | None = None
-        self._settings = settings
-        self._clock = clock
-        self._count_tokens = count_tokens
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Ending] = self._loop.create_future()
-        self._started_ns = clock.now_ns()
+        self.hurry_at = post.max_tokens - NEAR_END
+        self.due_ns = 0
+        """No deadline passes before this."""
+        self.gathered = False
+        """Its connection is read once a tick."""
+        self.ending: Ending | None = None
+        self._post = post
+        self._target = target
+        self._pool = pool
+        self._now_ns = now_ns
+        self._owner = owner
+        self._dial: Dial | None = None
+        self._reused = False
+        self._started_ns = now_ns()
         self._connected_ns: int | None = None
         self._sent_ns: int | None = None
-        self._reused = False
-        self._ending: Ending | None = None
-        self._watch: asyncio.TimerHandle | None = None
-        self._check_deadline()
+        self._body_sent_ns: int | None = None
 
     @property
-    def answered(self) -> bool:
-        """Something of a response has come."""
-        return self.reply.first_byte_ns is not None
+    def posted(self) -> bool:
+        """The request has left whole."""
+        return self._body_sent_ns is not None
 
-    @property
-    def ended_well(self) -> bool:
-        """The server ended a whole answer itself, so that the connection may outlive it."""
-        ending = self.reply.ending
-        return (
-            ending is not None
-            and ending is self._ending
-            and ending.status in (Status.OK, Status.EMPTY, Status.HTTP_STATUS)
-            and self.body_sent_ns is not None
-            and self.connection is not None
-            and not self.connection.at_end
-        )
+    def start(self) -> None:
+        """Take a kept connection, or make a new one."""
+        self._watch_deadlines()
+        kept = self._pool.take()
+        if kept is not None:
+            self._send_on(kept, reused=True)
+        else:
+            self._dial = self._pool.dial(self._dialed)
+            self._dial.start()
 
-    def start_on(self, connection: Connection, reused: bool) -> None:
-        """The request's first byte is written next, on this connection."""
-        self.connection = connection
-        self._reused = reused
-        connection.receiver = self
-        self._connected_ns = self._sent_ns = self._clock.now_ns()
-        self._check_deadline()
-        self._sent_ns = connection.floor_ns = self._clock.now_ns()  # the write is next
-
-    def drop_connection(self) -> None:
-        """It proved dead before anything was sent; the request is as it was before."""
-        if self.connection is not None:
-            self.connection.close()
-        self.connection = self._connected_ns = self._sent_ns = None
-
-    def posted(self, posting: asyncio.Future[None]) -> None:
-        """Writing is over; a fault in it that is no fault of the network is ours, and raised."""
-        if not posting.cancelled() and (fault := posting.exception()) and not self.ended.done():
-            self.ended.set_exception(fault)
-
-    def received(self, data: bytes, arrival: Arrival) -> None:
+    def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
         """Bytes of one read."""
         reply = self.reply
-        if self._ending is not None:
-            if self._ending is reply.ending:
-                reply.feed(data, arrival)  # the rest of the body, behind its [DONE]
-            return
         first = reply.first_byte_ns is None
-        before = reply.token_events
-        reply.feed(data, arrival)
-        self._count_tokens(reply.token_events - before)
-        if reply.ending is not None:
-            self._finish(reply.ending)
-        elif first:
-            self._check_deadline()
+        reply.feed(data, at_ns, kernel)
+        if self.ending is not None:
+            if reply.body_complete:
+                self.follow()
+        elif reply.ending is not None:
+            self._end(reply.ending)
+        else:
+            if first:
+                self._watch_deadlines()
+            self._owner.heard(self)
+
+    def written(self) -> None:
+        """The request has left."""
+        self._body_sent_ns = self._now_ns()
 
     def lost(self, error: OSError | None) -> None:
-        """The connection is gone. Before the request is written, whoever writes it decides."""
-        if self.body_sent_ns is not None or self.answered:
-            self.broke(error)
-
-    def broke(self, error: OSError | None) -> None:
-        """The connection is gone, and with it the request."""
-        self.reply.lost(error, self._clock.now_ns())
+        """The connection is gone, and with it the request, unless nothing of it had left."""
+        if self.ending is not None:
+            self.let_go()
+            return
+        connection = self.connection
+        assert connection is not None
+        if self._reused and not connection.wrote and self.reply.first_byte_ns is None:
+            connection.close()
+            self.connection = self._connected_ns = self._sent_ns = None
+            self._reused = False
+            self.start()
+            return
+        self.reply.lost(error, self._now_ns())
         if self.reply.ending is not None:
-            self._finish(self.reply.ending)
+            self._end(self.reply.ending)
 
-    def end(self, status: Status, error: str | None) -> None:
+    def end(self, status: How, error: str | None) -> None:
         """End it from our side."""
-        self._finish(Ending(status, error, self._clock.now_ns()))
+        if self.ending is None:
+            self._end(Ending(status, error, self._now_ns()))
 
-    def stop_watching(self) -> None:
-        """No deadline counts any more."""
-        if self._watch is not None:
-            self._watch.cancel()
+    def check(self, now_ns: int) -> None:
+        """End when a deadline is past, else find the next. For when `due_ns` is past."""
+        due_ns, text = self._deadline()
+        if due_ns <= now_ns:
+            self._end(Ending("timeout", text, now_ns))
+        else:
+            self.due_ns = due_ns
 
-    def exchange(self, ending: Ending, error: str | None) -> Exchange:
-        """What was seen, as far as it came."""
-        reply = self.reply
-        return Exchange(
+    def follow(self) -> bool:
+        """After the ending: keep the connection, or close it. True while its body is followed.
+
+        Servers often write the end of a chunked body apart from its [DONE].
+        """
+        connection, ending = self.connection, self.ending
+        assert ending is not None
+        if self._dial is not None:
+            self._dial.cancel()
+        if connection is None or not connection.open:
+            return False
+        whole = (
+            ending is self.reply.ending
+            and ending.status in ("ok", "empty", "http_status")
+            and self._body_sent_ns is not None
+            and not connection.at_end
+        )
+        if whole and not self.reply.body_complete:
+            self.due_ns = ending.at_ns + DRAIN_NS
+            return True
+        if whole and self.reply.connection_reusable:
+            self._pool.put(connection)
+            self.connection = None
+        else:
+            self.let_go()
+        return False
+
+    def done(self, now_ns: int) -> bool:
+        """Of one that `follow` follows: its body has ended, or will not be waited for."""
+        if self.connection is not None and self.due_ns <= now_ns:
+            self.let_go()
+        return self.connection is None
+
+    def let_go(self) -> None:
+        """Give the connection up."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def outcome(self) -> Outcome:
+        """What was seen, as far as it came. Only of a flight that has ended."""
+        reply, usage, ending = self.reply, self.reply.usage, self.ending
+        assert ending is not None
+        tokens = reply.tokens
+        return Outcome(
+            key=self.key,
             connected_ns=self._connected_ns,
             sent_ns=self._sent_ns,
-            body_sent_ns=self.body_sent_ns,
+            body_sent_ns=self._body_sent_ns,
             first_byte_ns=reply.first_byte_ns,
             first_visible_ns=reply.first_visible_ns,
             end_ns=ending.at_ns,
-            arrivals=reply.arrivals(),
+            at_ns=reply.at_ns.tobytes(),
+            tokens=None if tokens is None else tokens.tobytes(),
+            coalesced=reply.coalesced.tobytes(),
             status=ending.status,
-            error=error,
+            error=ending.error,
             http_status=reply.http_status,
-            prompt_tokens=reply.usage.prompt_tokens,
-            cached_tokens=reply.usage.cached_tokens,
-            completion_tokens=reply.usage.completion_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.cached_tokens,
+            completion_tokens=usage.completion_tokens,
             token_source=reply.token_source,
-            stamp_source=reply.stamp_source,
-            reused_connection=self._reused,
+            kernel_stamps=reply.kernel_stamps and reply.first_byte_ns is not None,
+            reused=self._reused,
         )
 
-    def _finish(self, ending: Ending) -> None:
-        """The first ending counts."""
-        if not self.ended.done():
-            self._ending = ending
-            self.ended.set_result(ending)
-
-    def _check_deadline(self) -> None:
-        """End when a deadline is past, else look again when the nearest is due.
-
-        Only a new phase of the request sets the timer anew; bytes merely move the deadline.
-        """
-        self.stop_watching()
-        if self.ended.done():
-            return
-        due_ns, text = min(self._phase_deadline(), self._total_deadline())
-        wait_ns = due_ns - self._clock.now_ns()
-        if wait_ns <= 0:
-            self.end(Status.TIMEOUT, text)
+    def _dialed(self, outcome: Connection | OSError) -> None:
+        self._dial = None
+        if isinstance(outcome, Connection):
+            self._send_on(outcome, reused=False)
         else:
-            self._watch = self._loop.call_later(wait_ns / NS, self._check_deadline)
+            authority = self._target.server.authority
+            self.end("connect", f"cannot connect to {authority}: {reason(outcome)}")
 
-    def _phase_deadline(self) -> tuple[int, str]:
-        settings, last_byte_ns = self._settings, self.reply.last_byte_ns
+    def _send_on(self, connection: Connection, reused: bool) -> None:
+        self.connection = connection
+        self._reused = reused
+        connection.receiver = self
+        self._connected_ns = self._sent_ns = self._now_ns()
+        self._watch_deadlines()
+        self._sent_ns = connection.floor_ns = self._now_ns()  # the write is next
+        connection.write(self._post.payload)
+
+    def _end(self, ending: Ending) -> None:
+        self.ending = ending
+        self._owner.ended(self)
+
+    def _watch_deadlines(self) -> None:
+        """Only a new phase finds the nearest deadline anew; bytes merely move it on."""
+        self.due_ns = self._deadline()[0]
+
+    def _deadline(self) -> tuple[int, str]:
+        limits = self._target.limits
+        total_s = limits.total_s
+        total = _after(self._started_ns, total_s), f"total: not complete within {total_s:g} s"
+        return min(self._phase_deadline(limits), total)
+
+    def _phase_deadline(self, limits: Limits) -> tuple[int, str]:
+        last_byte_ns = self.reply.last_byte_ns
         if last_byte_ns is not None:
-            limit_s = settings.between_bytes_timeout_s
+            limit_s = limits.between_bytes_s
             return _after(last_byte_ns, limit_s), f"between bytes: nothing came for {limit_s:g} s"
         if self._sent_ns is not None:
-            limit_s = settings.first_byte_timeout_s
+            limit_s = limits.first_byte_s
             return _after(self._sent_ns, limit_s), f"first byte: none within {limit_s:g} s"
-        limit_s = settings.connect_timeout_s
+        limit_s = limits.connect_s
         return _after(self._started_ns, limit_s), f"connect: no connection within {limit_s:g} s"
-
-    def _total_deadline(self) -> tuple[int, str]:
-        limit_s = self._settings.total_timeout_s
-        return _after(self._started_ns, limit_s), f"total: not complete within {limit_s:g} s"
-
-
-class Drain:
-    """Follows a body from its [DONE] to its end, when the answer has already been handed over.
-
-    Servers often write the end of a chunked body apart. A `Receiver`; `release` is called once,
-    with the drain itself, when its connection is free or has been closed.
-    """
-
-    def __init__(
-        self, connection: Connection, reply: Reply, release: Callable[[Drain], None]
-    ) -> None:
-        self.connection = connection
-        self.reply = reply
-        self._release = release
-        self._timer = asyncio.get_running_loop().call_later(DRAIN_S, self.stop)
-        connection.receiver = self
-
-    def received(self, data: bytes, arrival: Arrival) -> None:
-        """Bytes of one read."""
-        self.reply.feed(data, arrival)
-        if self.reply.body_complete:
-            self._timer.cancel()
-            self._release(self)
-
-    def lost(self, error: OSError | None) -> None:  # noqa: ARG002 (how it was lost is no matter)
-        """The connection is gone; the answer was complete."""
-        self.stop()
-
-    def stop(self) -> None:
-        """Give the connection up."""
-        self._timer.cancel()
-        self.connection.close()
-        self._release(self)
 
 
 def _after(start_ns: int, limit_s: float) -> int:

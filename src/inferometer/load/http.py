@@ -1,13 +1,16 @@
 """HTTP/1.1 as a client needs it: the head of a request, and an incremental parser of responses.
 
-Bytes may be split anywhere. Bodies are chunked (extensions and trailers are read over), of a stated
-length, or until the connection closes (RFC 9112 §6, §7). No content coding: none is asked for.
+Bytes may be split anywhere. Bodies are chunked (extensions and trailers are read over), of a
+stated length, or until the connection closes (RFC 9112 §6, §7). No content coding is asked for;
+gzip, which some proxies apply all the same, is undone as it comes, any other is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 65_536
@@ -49,7 +52,7 @@ class ResponseParser:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self.headers: dict[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         """Names in lower case; repeated fields joined by a comma."""
         self.keep_alive = False
         self._step: _Step | None = ResponseParser._read_head
@@ -57,6 +60,7 @@ class ResponseParser:
         self._rest = b""
         self._left = 0
         self._trailer_bytes = 0
+        self._gzip: zlib._Decompress | None = None
 
     @property
     def complete(self) -> bool:
@@ -67,6 +71,11 @@ class ResponseParser:
     def reusable(self) -> bool:
         """Complete, with nothing behind it, and the server keeps the connection open."""
         return self.complete and self.keep_alive and not self._rest
+
+    @property
+    def between_chunks(self) -> bool:
+        """In a chunked body of no content coding, exactly before the header of the next chunk."""
+        return self._step is ResponseParser._read_size and not self._rest and self._gzip is None
 
     @property
     def ends_inside_framing(self) -> bool:
@@ -84,7 +93,15 @@ class ResponseParser:
                 break
             at = after
         self._rest = buffer[at:]
-        return body[0] if len(body) == 1 else b"".join(body)
+        whole = body[0] if len(body) == 1 else b"".join(body)
+        return whole if self._gzip is None else self._inflate(self._gzip, whole)
+
+    @staticmethod
+    def _inflate(stream: zlib._Decompress, data: bytes) -> bytes:
+        try:
+            return stream.decompress(data)
+        except zlib.error as error:
+            raise HttpError(f"the body is not the gzip that its head says ({error})") from None
 
     def eof(self) -> bool:
         """The connection was closed. True when that is a proper end of this response."""
@@ -102,7 +119,7 @@ class ResponseParser:
             if (end if end >= 0 else len(buffer)) - at > MAX_HEAD_BYTES:
                 raise HttpError(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
             if end < 0:
-                self._check_start(buffer[at:])
+                _check_start(buffer[at:])
                 return -1
             line = buffer[start:end].removesuffix(b"\r")
             start = end + 1
@@ -113,33 +130,21 @@ class ResponseParser:
         self._take_head(lines)
         return start
 
-    @staticmethod
-    def _check_start(head: bytes) -> None:
-        """Refuse at once what cannot become a status line, rather than wait for its end."""
-        start = head.lstrip(b"\r\n")[:7]
-        if not b"HTTP/1.".startswith(start):
-            raise HttpError(f"not an HTTP/1.1 response: it starts with {start!r}")
-
     def _take_head(self, lines: list[bytes]) -> None:
-        self._check_start(lines[0])
-        match = _STATUS_LINE.match(lines[0])
-        if match is None:
-            raise HttpError(f"bad status line {lines[0][:80]!r}")
-        status = int(match[2])
-        headers = _parse_fields(lines[1:])
-        if 100 <= status < 200:
-            if status == 101:
+        head = _parse_head(tuple(lines))
+        if 100 <= head.status < 200:
+            if head.status == 101:
                 raise HttpError("the server switched protocols unasked")
             return  # an interim response: the real one follows
-        self.status, self.headers = status, headers
-        options = {item.strip() for item in headers.get("connection", "").lower().split(",")}
-        self.keep_alive = "close" not in options and (match[1] == b"1" or "keep-alive" in options)
+        self.status, self.headers, self.keep_alive = head
         self._step = self._framing()
 
     def _framing(self) -> _Step | None:
         """How the body's end is known (RFC 9112 §6.3)."""
-        coding = self.headers.get("content-encoding", "identity").lower()
-        if coding != "identity":
+        coding = self.headers.get("content-encoding", "identity").strip().lower()
+        if coding in ("gzip", "x-gzip"):
+            self._gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        elif coding != "identity":
             raise HttpError(f"content-encoding {coding!r} was not asked for")
         if self.status in _NO_BODY:
             return None
@@ -221,7 +226,35 @@ class ResponseParser:
         return at + len(piece)
 
 
-def _parse_fields(lines: list[bytes]) -> dict[str, str]:
+class _Head(NamedTuple):
+    """What the lines of a head say; shared by the responses that have the same lines."""
+
+    status: int
+    headers: Mapping[str, str]
+    keep_alive: bool
+
+
+@lru_cache(maxsize=64)
+def _parse_head(lines: tuple[bytes, ...]) -> _Head:
+    """A server's heads differ in little but the second of their date: most are known already."""
+    _check_start(lines[0])
+    match = _STATUS_LINE.match(lines[0])
+    if match is None:
+        raise HttpError(f"bad status line {lines[0][:80]!r}")
+    headers = _parse_fields(lines[1:])
+    options = {item.strip() for item in headers.get("connection", "").lower().split(",")}
+    keep_alive = "close" not in options and (match[1] == b"1" or "keep-alive" in options)
+    return _Head(int(match[2]), headers, keep_alive)
+
+
+def _check_start(head: bytes) -> None:
+    """Refuse at once what cannot become a status line, rather than wait for its end."""
+    start = head.lstrip(b"\r\n")[:7]
+    if not b"HTTP/1.".startswith(start):
+        raise HttpError(f"not an HTTP/1.1 response: it starts with {start!r}")
+
+
+def _parse_fields(lines: Sequence[bytes]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for line in lines:
         raw_name, colon, raw_value = line.partition(b":")

@@ -8,16 +8,29 @@ token-bearing event, and no fewer tokens in the usage than such events, where us
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
-from inferometer.core import Arrivals, Status
-from inferometer.core.record import StampSource, TokenSource
-from inferometer.load.chunks import DONE, Chunk, ChunkError, ChunkReader, Usage
+from inferometer.load.chunks import DONE, READERS, Chunk, ChunkError, Usage
 from inferometer.load.http import HttpError, ResponseParser
+from inferometer.load.plain import Plain, learn
 from inferometer.load.sse import Event, SseError, SseParser
-from inferometer.load.stamps import Arrival
+
+if TYPE_CHECKING:  # a worker starts without the value types, at a third of the cost
+    from inferometer.core.record import TokenSource
+
+How = Literal[
+    "ok",
+    "censored",
+    "cancelled",
+    "connect",
+    "timeout",
+    "http_status",
+    "in_band",
+    "truncated",
+    "malformed",
+    "empty",
+]
+"""The values of `core.Status`."""
 
 MAX_ERROR_BODY_BYTES = 2_000
 """What is kept of a body that is not an event stream."""
@@ -26,7 +39,7 @@ MAX_ERROR_BODY_BYTES = 2_000
 class Ending(NamedTuple):
     """How an exchange ended, and when."""
 
-    status: Status
+    status: How
     error: str | None
     at_ns: int
 
@@ -34,21 +47,31 @@ class Ending(NamedTuple):
 class Reply:
     """What one response says. Read the attributes at any time: a partial answer is an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: str = "openai") -> None:
         self.ending: Ending | None = None
         self.first_byte_ns: int | None = None
         self.last_byte_ns: int | None = None
         self.first_visible_ns: int | None = None
-        self.usage = Usage(None, None, None)
+        self._prompt: int | None = None
+        self._cached: int | None = None
+        self._completion: int | None = None
         self._http = ResponseParser()
         self._sse = SseParser()
-        self._chunks = ChunkReader()
-        self._kernel_stamps = True
+        self._chunks = READERS[reader]()
+        self.kernel_stamps = True
+        """Every read so far bore the kernel's stamp."""
+        self.plain: Plain | None = None
+        """What the next read most likely is; None where it must be parsed whatever it is."""
+        self._shape = self._chunks.shape
+        self._alone = False
+        """The last read of the body held one event."""
         self._events_seen = False
         self._finished = False
         self._stray_body = b""
-        self._at_ns = array("q")
-        self._coalesced = bytearray()
+        self.at_ns = array("q")
+        """Stamp of each token event so far."""
+        self.coalesced = array("q")
+        """Indices of those that were not the last of their read."""
         self._tokens = array("q")
         self._counted = 0
         """Completion tokens that the server had counted at the last token event."""
@@ -69,37 +92,63 @@ class Reply:
         return self._http.reusable
 
     @property
-    def token_events(self) -> int:
-        """Token-bearing events so far."""
-        return len(self._at_ns)
-
-    @property
-    def stamp_source(self) -> StampSource:
-        """`kernel` when every read so far bore the kernel's stamp."""
-        return "kernel" if self._kernel_stamps and self.first_byte_ns is not None else "read"
+    def usage(self) -> Usage:
+        """The server's latest counts."""
+        return Usage(self._prompt, self._cached, self._completion)
 
     @property
     def token_source(self) -> TokenSource:
         """What the counts of tokens rest on."""
-        if self.token_events and len(self._tokens) == self.token_events:
+        if self.tokens is not None:
             return "usage_per_chunk"
-        return "assumed" if self.usage.completion_tokens is None else "usage_final"
+        return "assumed" if self._completion is None else "usage_final"
 
-    def arrivals(self) -> Arrivals:
-        """The token-bearing events so far."""
-        coalesced = np.frombuffer(bytes(self._coalesced), dtype=np.bool_)
-        counted = self.token_source == "usage_per_chunk"
-        return Arrivals(
-            at_ns=np.array(self._at_ns, dtype=np.int64),
-            tokens=np.array(self._tokens, dtype=np.int32) if counted else None,
-            coalesced=coalesced if coalesced.any() else None,
-        )
+    @property
+    def tokens(self) -> array[int] | None:
+        """Tokens of each token event, where the server counted each."""
+        return self._tokens if self.at_ns and len(self._tokens) == len(self.at_ns) else None
 
-    def feed(self, data: bytes, arrival: Arrival) -> None:
+    def feed(self, data: bytes, at_ns: int, kernel: bool) -> None:
         """Take the bytes of one read. After the ending only the HTTP body is followed."""
-        at_ns = arrival.at_ns
+        plain = self.plain
+        if plain is not None:
+            counts, end = plain.run(data)
+            if counts == sorted(counts) and (not counts or counts[0] >= self._least()):
+                self._take_run(counts, at_ns, more_followed=end < len(data))
+                if end == len(data):
+                    self.kernel_stamps &= kernel
+                    return
+                data = data[end:]
+        self._parse(data, at_ns, kernel)
+
+    def take_plain(self, at_ns: int, count: int) -> bool:
+        """Take one read that `plain` matched with this count: one more token event, alone in its
+        read. False, and not taken, where the count makes no sense.
+        """
+        if self.plain is not None and self.plain.counts:
+            if count < self._least():
+                return False
+            self._tokens.append(count - self._counted)
+            self._counted = count
+            self._completion = count
+        self.last_byte_ns = at_ns
+        self.at_ns.append(at_ns)
+        return True
+
+    def _take_run(self, counts: list[int], at_ns: int, more_followed: bool) -> None:
+        for left, count in zip(range(len(counts), 0, -1), counts, strict=True):
+            if left > 1 or more_followed:
+                self.coalesced.append(len(self.at_ns))
+            self.take_plain(at_ns, count)
+
+    def _least(self) -> int:
+        """Completion tokens do not become fewer."""
+        assert self.plain is not None
+        return (self._completion or 0) if self.plain.counts else 0
+
+    def _parse(self, data: bytes, at_ns: int, kernel: bool) -> None:
         if self.ending is None:
-            self._kernel_stamps &= arrival.kernel
+            self.kernel_stamps &= kernel
             self.last_byte_ns = at_ns
             if self.first_byte_ns is None:
                 self.first_byte_ns = at_ns
@@ -108,9 +157,19 @@ class Reply:
             if self.ending is None and body:
                 self._take_body(body, at_ns)
         except (HttpError, SseError, ChunkError) as error:
-            self._end(Status.MALFORMED, str(error), at_ns)
+            self._end("malformed", str(error), at_ns)
         if self.ending is None and self._http.complete:
             self._body_ended(at_ns)
+        self._learn(data)
+
+    def _learn(self, data: bytes) -> None:
+        """Whether the next read may be known by its bytes, and by which."""
+        shape = self._chunks.shape
+        whole = self._http.between_chunks and self._sse.between_events
+        if self.ending is not None or shape is None or not whole:
+            self.plain = None
+        elif self._alone and (self.plain is None or shape is not self._shape):
+            self.plain, self._shape = learn(data, shape), shape
 
     def lost(self, error: OSError | None, at_ns: int) -> None:
         """The connection is gone: closed by the server, or broken with `error`."""
@@ -119,20 +178,22 @@ class Reply:
         if error is None and self._http.eof():
             self._body_ended(at_ns)
         elif self.http_status is not None and self.http_status != 200:
-            self._end(Status.HTTP_STATUS, self._status_text(), at_ns)
+            self._end("http_status", self._status_text(), at_ns)
         else:
             how = "closed" if error is None else f"lost ({error.strerror or error})"
-            self._end(Status.TRUNCATED, f"connection {how} before the end of the answer", at_ns)
+            self._end("truncated", f"connection {how} before the end of the answer", at_ns)
 
     def _take_body(self, body: bytes, at_ns: int) -> None:
         if self._http.status != 200:
             self._keep_stray(body)
             if len(self._stray_body) == MAX_ERROR_BODY_BYTES:
-                self._end(Status.HTTP_STATUS, self._status_text(), at_ns)
+                self._end("http_status", self._status_text(), at_ns)
             return
         if not self._events_seen:
             self._keep_stray(body)
-        for event in self._sse.feed(body, at_ns, self._http.ends_inside_framing):
+        events = self._sse.feed(body, at_ns, self._http.ends_inside_framing)
+        self._alone = len(events) == 1
+        for event in events:
             self._events_seen = True
             self._take_event(event)
             if self.ending is not None:
@@ -146,11 +207,11 @@ class Reply:
             self._judge(event.at_ns)
             return
         if event.type == b"error":
-            self._end(Status.IN_BAND, _text(data[:MAX_ERROR_BODY_BYTES]), event.at_ns)
+            self._end("in_band", _text(data[:MAX_ERROR_BODY_BYTES]), event.at_ns)
             return
         chunk = self._chunks.read(data)
         if chunk.error is not None:
-            self._end(Status.IN_BAND, chunk.error, event.at_ns)
+            self._end("in_band", chunk.error, event.at_ns)
             return
         if chunk.token:
             self._take_token(chunk, event)
@@ -159,8 +220,9 @@ class Reply:
         self._finished |= chunk.finished
 
     def _take_token(self, chunk: Chunk, event: Event) -> None:
-        self._at_ns.append(event.at_ns)
-        self._coalesced.append(event.coalesced)
+        if event.coalesced:
+            self.coalesced.append(len(self.at_ns))
+        self.at_ns.append(event.at_ns)
         if chunk.visible and self.first_visible_ns is None:
             self.first_visible_ns = event.at_ns
 
@@ -168,42 +230,44 @@ class Reply:
         """The latest counts are the true ones; a chunk's tokens are their growth since the last
         token event, so tokens that showed no text yet go to the event that shows it.
         """
-        completion, before = usage.completion_tokens, self.usage.completion_tokens
-        if completion is not None and before is not None and completion < before:
-            raise ChunkError(f"usage: completion_tokens fell from {before} to {completion}")
-        if completion is not None and token:
-            self._tokens.append(completion - self._counted)
-            self._counted = completion
-        merged = (
-            new if new is not None else old for new, old in zip(usage, self.usage, strict=True)
-        )
-        self.usage = Usage(*merged)
+        completion, before = usage.completion_tokens, self._completion
+        if completion is not None:
+            if before is not None and completion < before:
+                raise ChunkError(f"usage: completion_tokens fell from {before} to {completion}")
+            if token:
+                self._tokens.append(completion - self._counted)
+                self._counted = completion
+            self._completion = completion
+        if usage.prompt_tokens is not None:
+            self._prompt = usage.prompt_tokens
+        if usage.cached_tokens is not None:
+            self._cached = usage.cached_tokens
 
     def _body_ended(self, at_ns: int) -> None:
         if self._http.status != 200:
-            self._end(Status.HTTP_STATUS, self._status_text(), at_ns)
+            self._end("http_status", self._status_text(), at_ns)
         elif self._finished:
             self._judge(at_ns)
         elif self._stray_body and not self._events_seen:
             kind = self._http.headers.get("content-type", "no content type")
             text = f"not an event stream ({kind}): {_text(self._stray_body)}"
-            self._end(Status.MALFORMED, text, at_ns)
+            self._end("malformed", text, at_ns)
         else:
             text = "the body ended without [DONE] and without a finish_reason"
-            self._end(Status.TRUNCATED, text, at_ns)
+            self._end("truncated", text, at_ns)
 
     def _judge(self, at_ns: int) -> None:
         """The stream said that it was complete; is it a success?"""
-        completion = self.usage.completion_tokens
-        if not self.token_events:
-            self._end(Status.EMPTY, "the stream ended without a token", at_ns)
-        elif completion is not None and completion < self.token_events:
-            text = f"usage counts {completion} tokens, {self.token_events} token events came"
-            self._end(Status.MALFORMED, text, at_ns)
+        completion = self._completion
+        if not self.at_ns:
+            self._end("empty", "the stream ended without a token", at_ns)
+        elif completion is not None and completion < len(self.at_ns):
+            text = f"usage counts {completion} tokens, {len(self.at_ns)} token events came"
+            self._end("malformed", text, at_ns)
         else:
-            self._end(Status.OK, None, at_ns)
+            self._end("ok", None, at_ns)
 
-    def _end(self, status: Status, error: str | None, at_ns: int) -> None:
+    def _end(self, status: How, error: str | None, at_ns: int) -> None:
         if self.ending is None:
             self.ending = Ending(status, error, at_ns)
 

@@ -41,6 +41,11 @@ class SseParser:
         self._skip_lf = False
         self._at_start = True
 
+    @property
+    def between_events(self) -> bool:
+        """Nothing of an event has come yet: the next byte begins one."""
+        return not (self._pieces or self._data or self._type or self._skip_lf or self._at_start)
+
     def feed(self, data: bytes, at_ns: int, more_followed: bool = False) -> list[Event]:
         """Events that these bytes end, all of them with the stamp of this read. Raises SseError.
 

@@ -7,7 +7,6 @@ kernel gives no stamp the time of the read stands in, and the exchange says so.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 import sys
@@ -21,7 +20,7 @@ ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 RESAMPLE_NS = 100_000_000
 PAIRED_READINGS = 5
 
-_TIMESPEC = struct.Struct("@ll")
+_unpack = struct.Struct("@ll").unpack_from
 
 AncillaryData = Iterable[tuple[int, int, bytes]]
 
@@ -33,11 +32,15 @@ class Arrival(NamedTuple):
     kernel: bool
 
 
-def enable_kernel_stamps(sock: socket.socket) -> None:
-    """Ask for arrival stamps on this socket. Where there are none, its reads come without."""
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+def enable_kernel_stamps(sock: socket.socket) -> bool:
+    """Ask for arrival stamps on this socket. Where there are none (False), its reads come bare."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    except OSError:
+        return False
+    return True
 
 
 def stamping_socket() -> socket.socket:
@@ -92,26 +95,33 @@ class ArrivalStamps:
 
     def __init__(self, offset: WallOffset) -> None:
         self._offset = offset
+        self._offset_ns = 0
 
-    def arrival(self, ancillary: AncillaryData, floor_ns: int, read_ns: int) -> Arrival:
+    def refresh(self, now_ns: int) -> None:
+        """Before `kernel_ns` is asked: the offset is no older than 100 ms at `now_ns`."""
+        self._offset_ns = self._offset.at(now_ns)
+
+    def kernel_ns(self, ancillary: AncillaryData, floor_ns: int, read_ns: int) -> int:
         """Stamp of one read, never before `floor_ns` (the previous stamp) nor after `read_ns`.
 
-        A stamp outside these bounds means that the wall clock was set since the last sample, or an
-        error of the offset's size; it is converted once more with a fresh one, then clipped.
+        0 where the kernel gave none. A stamp outside these bounds means that the wall clock was
+        set since the last sample, or an error of the offset's size; it is converted once more with
+        a fresh one, then clipped.
         """
-        wall = _kernel_stamp_ns(ancillary)
-        if wall is None:
-            return Arrival(read_ns, kernel=False)
-        at = wall - self._offset.at(read_ns)
-        if not floor_ns <= at <= read_ns:
-            at = min(max(wall - self._offset.resample(), floor_ns), read_ns)
-        return Arrival(at, kernel=True)
+        # One item, as a rule: what was asked for. Linux gives it the type of the option.
+        for level, kind, data in ancillary:
+            if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) >= 16:
+                seconds, nanoseconds = _unpack(data)
+                wall_ns: int = seconds * NS + nanoseconds
+                at_ns = wall_ns - self._offset_ns
+                if floor_ns <= at_ns <= read_ns:
+                    return at_ns
+                self._offset_ns = self._offset.resample()
+                return min(max(wall_ns - self._offset_ns, floor_ns), read_ns)
+        return 0
 
-
-def _kernel_stamp_ns(ancillary: AncillaryData) -> int | None:
-    """The wall-clock stamp, or None; Linux gives it the type of the option that asked for it."""
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
-            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
-            return int(seconds) * NS + int(nanoseconds)
-    return None
+    def arrival(self, ancillary: AncillaryData, floor_ns: int, read_ns: int) -> Arrival:
+        """The same, with the time of the read where the kernel gave no stamp."""
+        self.refresh(read_ns)
+        at_ns = self.kernel_ns(ancillary, floor_ns, read_ns)
+        return Arrival(at_ns, kernel=True) if at_ns else Arrival(read_ns, kernel=False)

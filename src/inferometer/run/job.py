@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from inferometer.core import LaunchPlan, Point, Slo
@@ -30,3 +30,7 @@ class Sweep:
     base_url: str | None
     slos: tuple[Slo, ...] = ()
     """What goodput is held against; moves no other number."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Go with every request, and nowhere else: they may hold secrets."""
+    workers: int | None = None
+    """Processes that send; None: by concurrency and cores."""

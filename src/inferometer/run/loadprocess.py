@@ -14,21 +14,25 @@ import multiprocessing
 import multiprocessing.connection
 import resource
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Prompt, Record, Request
+from inferometer.core import ClientReport, Prompt, Request
 from inferometer.errors import InferometerError, InputError, StoreError
+from inferometer.load.crew import Crew, workers_for
 from inferometer.load.drive import Drive, Progress
-from inferometer.load.endpoints import chat_body, completions_body
+from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.lanes import LanesConfig
-from inferometer.load.socket_transport import SocketTransport
+from inferometer.load.worker_transport import Account, WorkerTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job
-from inferometer.store import Journal, PointDir, record_row, sample_row
+from inferometer.run.recordwriter import RecordWriter
+from inferometer.store import PointDir, sample_row
 from inferometer.workload.prompts import PromptText
 
 TICK_S = 0.2
@@ -50,6 +54,9 @@ class Order:
     max_model_len: int | None
     """The plan's context limit, else what the engine itself says; a longer turn is not sent."""
     folder: Path
+    headers: Mapping[str, str]
+    workers: int | None
+    """As in `Sweep`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,44 +136,78 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def check_open_files(lanes: int) -> None:
+def check_open_files(lanes: int, workers: int | None = None) -> None:
     """Raises InputError where this user may not open as many connections as the lanes may need."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = FILES_A_LANE * lanes + OTHER_FILES
+    share = -(-lanes // (workers or workers_for(lanes)))
+    needed = FILES_A_LANE * share + OTHER_FILES
     if most != resource.RLIM_INFINITY and needed > most:
         raise InputError(
-            f"a concurrency of {lanes} may need {needed} open files, and the limit is {most}; "
-            "raise it (ulimit -Hn), or ask for fewer lanes"
+            f"a concurrency of {lanes} may need {needed} open files in a process, and the limit is "
+            f"{most}; raise it (ulimit -Hn), ask for fewer lanes, or for more --workers"
         )
 
 
 def _serve(pipe: multiprocessing.connection.Connection) -> None:
     """Serve orders until the parent closes the pipe, or is gone."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with contextlib.suppress(EOFError, ConnectionError):
+    with contextlib.closing(Crew()) as crew, contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()
             # A stop may cross with the end of the load that it was meant for.
             if isinstance(order, Order):
-                pipe.send(_carried(order, pipe))
+                pipe.send(_carried(order, pipe, crew))
 
 
-def _carried(order: Order, pipe: multiprocessing.connection.Connection) -> ClientReport | Failed:
+def _carried(
+    order: Order, pipe: multiprocessing.connection.Connection, crew: Crew
+) -> ClientReport | Failed:
     try:
-        return asyncio.run(_carry(order, pipe))
+        return asyncio.run(_carry(order, pipe, crew))
     except InferometerError as error:
         return Failed(error)
     except OSError as error:
         return Failed(StoreError(f"{order.folder}: {error.strerror or error}"))
 
 
-async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> ClientReport:
+async def _carry(
+    order: Order, pipe: multiprocessing.connection.Connection, crew: Crew
+) -> ClientReport:
     plan, folder = order.job.plan, PointDir(order.folder)
-    clock = RealClock()
     workload = bind_workload(order.job)
+    encode, prepare = _encoder(order)
+    lanes = order.job.point.conc
+    workers = crew.muster(order.workers or workers_for(lanes))
+    transport = WorkerTransport(
+        order.base_url, encode, plan.client, order.headers, RealClock(), workers
+    )
+    config = LanesConfig(
+        lanes=lanes,
+        tag=order.job.digest[:8],
+        max_model_len=order.max_model_len,
+        client=plan.client,
+        workload=plan.workload,
+    )
+    with folder.record_journal() as records, folder.sample_journal() as samples:
+        drive = Drive(config, workload, transport, RealClock(), lambda r: writer.put(r), prepare)
+        told = asyncio.get_running_loop().call_soon_threadsafe
+        writer = RecordWriter(records, lambda why: told(drive.stop, why))
+        transport.on_fault = drive.stop
+        with contextlib.closing(writer):
+            report = await _driven(drive, transport, pipe)
+        for sample in drive.samples:
+            samples.append(sample_row(sample))
+        samples.flush()
+        records.seal()
+    return _with_workers(report, transport.accounts)
+
+
+def _encoder(
+    order: Order,
+) -> tuple[Callable[[Request], bytes], Callable[[Prompt], None]]:
+    """What makes a request's body, and what can be done for it before it is due."""
+    settings = order.job.plan.client
     prompts = lru_cache(PromptText)
-    body = chat_body if plan.client.endpoint == "chat" else completions_body
+    endpoint = ENDPOINTS[settings.endpoint]
 
     def text_of(prompt: Prompt) -> str:
         return prompts(prompt.block_size).text(prompt)
@@ -176,54 +217,34 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
         text_of(prompt)
 
     def encode(request: Request) -> bytes:
-        return body(order.model, text_of(request.prompt), request, plan.client)
+        return endpoint.body(order.model, text_of(request.prompt), request, settings)
 
-    transport = SocketTransport(order.base_url, encode, plan.client, {}, clock)
-    config = LanesConfig(
-        lanes=order.job.point.conc,
-        tag=order.job.digest[:8],
-        max_model_len=order.max_model_len,
-        client=plan.client,
-        workload=plan.workload,
-    )
-    with folder.record_journal() as records, folder.sample_journal() as samples:
-
-        def keep(record: Record) -> None:
-            try:
-                records.append(record_row(record))
-            except OSError as error:
-                drive.stop(f"records cannot be written: {error.strerror}")
-
-        drive = Drive(config, workload, transport, clock, keep, prepare)
-        ticker = asyncio.create_task(_talk(drive, pipe, records))
-        # A full collection of a large workload takes tens of milliseconds: not while measuring.
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        try:
-            report = await drive.run()
-        finally:
-            gc.enable()
-            gc.unfreeze()
-            ticker.cancel()
-            await transport.close()
-        for sample in drive.samples:
-            samples.append(sample_row(sample))
-        samples.flush()
-        records.seal()
-    return report
+    return encode, prepare
 
 
-async def _talk(
-    drive: Drive, pipe: multiprocessing.connection.Connection, records: Journal
-) -> None:
-    """Tell how it goes, keep what came, and take an order to stop; with nobody to tell, stop."""
+async def _driven(
+    drive: Drive, transport: WorkerTransport, pipe: multiprocessing.connection.Connection
+) -> ClientReport:
+    """The load, told of as it goes."""
+    ticker = asyncio.create_task(_talk(drive, pipe))
+    # A full collection of a large workload takes tens of milliseconds: not while measuring.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        await transport.ready()
+        return await drive.run()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        ticker.cancel()
+        await transport.close()
+
+
+async def _talk(drive: Drive, pipe: multiprocessing.connection.Connection) -> None:
+    """Tell how it goes, and take an order to stop; with nobody to tell, stop."""
     while True:
         await asyncio.sleep(TICK_S)
-        try:
-            records.flush()
-        except OSError as error:
-            drive.stop(f"records cannot be written: {error.strerror}")
         try:
             pipe.send(drive.progress())
             while pipe.poll():
@@ -231,3 +252,17 @@ async def _talk(
         except (EOFError, ConnectionError):
             drive.stop(GONE)
             return
+
+
+def _with_workers(report: ClientReport, accounts: Sequence[Account]) -> ClientReport:
+    """The report of the coordinator, with the CPU of each worker and the latest loop's lag."""
+    start_ns, end_ns = report.window.start_ns, report.window.end_ns
+    shares = (account.cpu_share(start_ns, end_ns) for account in accounts)
+    known = tuple(share for share in shares if share is not None)
+    report = replace(report, worker_cpu_shares=known)
+    lags = [account.lags_ms(start_ns, end_ns) for account in accounts]
+    worst = max((np.percentile(lag, [99, 50, 100]).tolist() for lag in lags if lag), default=None)
+    if worst is None or (report.loop_lag_p99_ms or 0.0) >= worst[0]:
+        return report
+    p99, p50, top = worst
+    return replace(report, loop_lag_p50_ms=p50, loop_lag_p99_ms=p99, loop_lag_max_ms=top)

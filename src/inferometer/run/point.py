@@ -54,7 +54,8 @@ def measure_point(
         watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
         watcher.start()
         try:
-            report = _carry(job, folder.path, engine, load, observer, stopping)
+            load.begin(_order(sweep, job, folder.path, engine))
+            report = _follow(engine, load, observer, stopping)
         finally:
             watcher.stop()
         died = engine.died()
@@ -92,17 +93,26 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
     return result
 
 
-def _carry(
-    job: Job,
-    path: Path,
+def _order(sweep: Sweep, job: Job, path: Path, engine: RunningEngine) -> Order:
+    model = _served(job, engine.base_url)
+    return Order(
+        job=job,
+        base_url=engine.base_url,
+        model=model.id,
+        max_model_len=model.max_model_len,
+        folder=path,
+        headers=sweep.headers,
+        workers=sweep.workers,
+    )
+
+
+def _follow(
     engine: RunningEngine,
     load: LoadProcess,
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> ClientReport:
-    """Hand the load to its process and follow it; pass on a death or a stop, once."""
-    model = _served(job, engine.base_url)
-    load.begin(Order(job, engine.base_url, model.id, model.max_model_len, path))
+    """Follow the load; pass on a death or a stop, once."""
     told = False
     while True:
         message = load.poll(POLL_S)

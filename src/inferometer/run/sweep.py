@@ -49,7 +49,7 @@ def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
     for settings in {job.plan.workload for job in sweep.jobs}:
         open_workload(settings, lanes=1)
     if sweep.clock == "real":
-        check_open_files(max(job.point.conc for job in sweep.jobs))
+        check_open_files(max(job.point.conc for job in sweep.jobs), sweep.workers)
     with run.lock(), _stop_flag() as stop:
         _open(sweep, run)
         todo = [job for job in sweep.jobs if not run.point(job.point.id).done]

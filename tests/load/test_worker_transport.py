@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import struct
 import subprocess
+import sys
+import zlib
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -28,8 +33,9 @@ from loopback import (
 
 from inferometer.core import Exchange, Status
 from inferometer.errors import InputError
-from inferometer.load import flight
-from inferometer.load.socket_transport import SocketTransport
+from inferometer.load.crew import Crew
+from inferometer.load.worker import FEW_FLIGHTS
+from inferometer.load.worker_transport import WorkerTransport
 from referee import free_port
 
 pytestmark = pytest.mark.sockets
@@ -75,7 +81,7 @@ def holds(script: Script, reply: bytes = b"") -> Answer:
 
 def talk(
     script: Script,
-    client: Callable[[SocketTransport], Awaitable[list[Exchange]]],
+    client: Callable[[WorkerTransport], Awaitable[list[Exchange]]],
     host: str = "127.0.0.1",
     **changes: Any,
 ) -> list[Exchange]:
@@ -91,8 +97,8 @@ def talk(
 
 def one_after_the_other(
     count: int,
-) -> Callable[[SocketTransport], Awaitable[list[Exchange]]]:
-    async def client(transport: SocketTransport) -> list[Exchange]:
+) -> Callable[[WorkerTransport], Awaitable[list[Exchange]]]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         return [await transport.send(make_request(f"r{n}")) for n in range(count)]
 
     return client
@@ -121,44 +127,24 @@ def test_the_answer_does_not_wait_for_the_end_of_the_body() -> None:
         writer.write(WHOLE)
         await writer.drain()
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         first = await transport.send(make_request("r0"))
-        assert len(transport._drains) == 1
         taken.set()
-        while transport._drains:
-            await asyncio.sleep(0)
-        return [first, await transport.send(make_request("r1"))]
+        return [first]
 
     script.answers.append(answer)
-    first, second = talk(script, client)
-    assert (first.status, second.status) == (Status.OK, Status.OK)
-    assert second.reused_connection
-
-
-def test_a_body_that_never_ends_costs_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flight, "DRAIN_S", 0.01)
-    script = Script([])
-    script.answers += [holds(script, HEAD + chunk(TOKEN, DONE)), answers(script, WHOLE)]
-
-    async def client(transport: SocketTransport) -> list[Exchange]:
-        first = await transport.send(make_request("r0"))
-        while transport._drains:
-            await asyncio.sleep(0.001)
-        return [first, await transport.send(make_request("r1"))]
-
-    first, second = talk(script, client)
-    assert (first.status, second.status) == (Status.OK, Status.OK)
-    assert not second.reused_connection
+    (first,) = talk(script, client)
+    assert first.status is Status.OK
+    assert taken.is_set()
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
     script = Script([])
     script.answers += [answers(script, WHOLE), answers(script, WHOLE)]
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         first = await transport.send(make_request("r0"))
-        (connection, _), *_ = transport._pool._idle
-        while connection.open and connection.is_idle():
+        while script.closed == 0:
             await asyncio.sleep(0)
         return [first, await transport.send(make_request("r1"))]
 
@@ -167,7 +153,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
     assert [e.reused_connection for e in exchanges] == [False, False]
 
 
-def test_a_kept_connection_that_breaks_under_the_request_is_replaced() -> None:
+def test_a_request_of_which_a_byte_has_left_is_not_sent_again() -> None:
     """A body too large for the socket's buffers meets a reset half-way."""
     script = Script([])
 
@@ -180,9 +166,10 @@ def test_a_kept_connection_that_breaks_under_the_request_is_replaced() -> None:
     script.answers += [reset_the_second, answers(script, WHOLE)]
     bodies = {"r0": b"{}", "r1": b"x" * 20_000_000}
     first, second = talk(script, one_after_the_other(2), encode=lambda request: bodies[request.id])
-    assert (first.status, second.status) == (Status.OK, Status.OK)
-    assert not second.reused_connection
-    assert [len(body) for body in script.bodies] == [2, 20_000_000]
+    assert (first.status, second.status) == (Status.OK, Status.TRUNCATED)
+    assert second.reused_connection
+    assert second.body_sent_ns is None
+    assert script.connections == 1
 
 
 def test_a_request_that_the_server_may_have_seen_is_not_sent_again() -> None:
@@ -337,7 +324,7 @@ def test_an_aborted_request_returns_what_had_come(status: Status) -> None:
     script = Script([])
     script.answers.append(holds(script, HEAD + chunk(TOKEN, TOKEN)))
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         sending = asyncio.ensure_future(transport.send(make_request("r0")))
         while transport.tokens_seen < 2:
             await asyncio.sleep(0)
@@ -354,7 +341,7 @@ def test_an_aborted_request_returns_what_had_come(status: Status) -> None:
 def test_a_request_aborted_before_it_began_is_not_sent() -> None:
     script = Script([])
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         transport.abort("r0", Status.CANCELLED)
         return [await transport.send(make_request("r0"))]
 
@@ -368,7 +355,7 @@ def test_close_cancels_what_is_open() -> None:
     script = Script([])
     script.answers.append(holds(script, HEAD + chunk(TOKEN)))
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         sending = asyncio.ensure_future(transport.send(make_request("r0")))
         while not transport.tokens_seen:
             await asyncio.sleep(0)
@@ -390,7 +377,7 @@ def test_a_cancelled_task_lets_go_of_its_connection() -> None:
         await reader.read()
         gone.set()
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         sending = asyncio.ensure_future(transport.send(make_request("r0")))
         while not transport.tokens_seen:
             await asyncio.sleep(0)
@@ -418,7 +405,7 @@ def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script([])
     script.answers.append(answers(script, WHOLE))
 
-    async def client(transport: SocketTransport) -> list[Exchange]:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
         return [await transport.send(make_request("id 1", affinity="play\r\n7 é"))]
 
     talk(script, client, headers={"X-Extra": "1"}, affinity_header="X-Session-ID")
@@ -428,6 +415,7 @@ def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2:-2] == [
         "user-agent: inferometer",
         "accept: text/event-stream",
+        "accept-encoding: identity",
         "content-type: application/json",
         "authorization: Bearer sk-secret",
         "x-extra: 1",
@@ -476,6 +464,140 @@ def test_ipv6() -> None:
     assert re.search(r"host: \[::1\]:\d+", script.heads[0])
 
 
+def test_gzip_that_was_not_asked_for_is_undone_as_it_comes() -> None:
+    script = Script([])
+    packer = zlib.compressobj(wbits=31)
+    pieces = [
+        packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in (TOKEN, TOKEN, DONE)
+    ]
+    head = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+
+    async def answer(reader: Reader, writer: Writer) -> None:
+        await script.read_request(reader)
+        writer.write(head)
+        for piece in pieces:
+            writer.write(chunk(piece))
+            await writer.drain()
+        writer.write(END)
+
+    script.answers.append(answer)
+    (exchange,) = talk(script, one_after_the_other(1))
+    assert (exchange.status, exchange.error) == (Status.OK, None)
+    assert len(exchange.arrivals) == 2
+
+
+def test_a_large_body_to_a_slow_reader_delays_nobody_else() -> None:
+    """The slow reader takes nothing until the other request, sent later, has been answered."""
+    script = Script([])
+    answered = asyncio.Event()
+
+    async def slow(reader: Reader, writer: Writer) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await answered.wait()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await script.read_request(reader)
+        writer.write(WHOLE)
+        await writer.drain()
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        large = asyncio.ensure_future(transport.send(make_request("large")))
+        while script.connections == 0:
+            await asyncio.sleep(0.001)
+        small = await transport.send(make_request("small"))
+        answered.set()
+        return [small, await large]
+
+    bodies = {"large": b"x" * 20_000_000, "small": b"{}"}
+    script.answers += [slow, answers(script, WHOLE)]
+    small, large = talk(script, client, encode=lambda request: bodies[request.id])
+    assert (small.status, large.status) == (Status.OK, Status.OK)
+    assert [len(body) for body in script.bodies] == [2, 20_000_000]
+    assert large.sent_ns is not None
+    assert large.body_sent_ns is not None
+    assert large.first_byte_ns is not None
+    assert large.sent_ns < small.end_ns < large.body_sent_ns < large.first_byte_ns
+
+
+def test_a_worker_that_dies_ends_its_requests_and_says_so() -> None:
+    script = Script([])
+    script.answers += [holds(script, HEAD + chunk(TOKEN)), answers(script, WHOLE)]
+    told: list[str] = []
+
+    async def main(url: str) -> list[Exchange]:
+        with closing(Crew()) as crew:
+            (worker,) = crew.muster(1)
+            transport = make_transport(url, crew=crew)
+            transport.on_fault = told.append
+            sending = asyncio.ensure_future(transport.send(make_request("r0")))
+            while not transport.tokens_seen:
+                await asyncio.sleep(0.001)
+            os.kill(worker.pid, signal.SIGKILL)
+            exchanges = [await sending, await transport.send(make_request("r1"))]
+            await transport.close()
+            again = make_transport(url, crew=crew)  # the next point has a living one
+            exchanges.append(await again.send(make_request("r2")))
+            await again.close()
+        return exchanges
+
+    lost, after, revived = asyncio.run(with_script(script, main))
+    assert told == ["a worker of the load ended by itself (exit code -9)"]
+    assert (lost.status, lost.error) == (Status.CANCELLED, told[0])
+    assert (after.status, after.error) == (Status.CANCELLED, "no worker is left")
+    assert revived.status is Status.OK
+
+
+def test_ready_is_when_every_worker_is_up_and_knows_the_server() -> None:
+    script = Script([])
+    script.answers.append(answers(script, WHOLE))
+
+    async def main(url: str) -> list[Exchange]:
+        with closing(Crew()) as crew:
+            transport = make_transport(url, crew=crew, workers=2)
+            await transport.ready()
+            assert [len(account.pulses) for account in transport.accounts] == [1, 1]
+            exchange = await transport.send(make_request("r0"))
+            await transport.close()
+        return [exchange]
+
+    (exchange,) = asyncio.run(with_script(script, main))
+    assert exchange.status is Status.OK
+
+
+def test_ready_does_not_wait_for_the_dead_or_the_unknown() -> None:
+    async def main() -> list[Exchange]:
+        with closing(Crew()) as crew:
+            (worker,) = crew.muster(1)
+            os.kill(worker.pid, signal.SIGKILL)
+            transport = make_transport("http://127.0.0.1:9", crew=crew)
+            await transport.ready()
+            await transport.close()
+        unknown = make_transport("http://no-such-host.invalid", connect_timeout_s=30.0)
+        await unknown.ready()
+        exchange = await unknown.send(make_request("r0"))
+        await unknown.close()
+        return [exchange]
+
+    (exchange,) = asyncio.run(main())
+    assert exchange.status is Status.CONNECT
+
+
+def test_several_workers_share_the_load() -> None:
+    script = Script([])
+    script.answers += [answers(script, WHOLE), answers(script, WHOLE)]
+
+    async def main(url: str) -> list[Exchange]:
+        with closing(Crew()) as crew:
+            transport = make_transport(url, crew=crew, workers=2)
+            sends = (transport.send(make_request(f"r{n}")) for n in range(2))
+            exchanges = await asyncio.gather(*sends)
+            assert [account.finished_tokens for account in transport.accounts] == [2, 2]
+            await transport.close()
+        return exchanges
+
+    exchanges = asyncio.run(with_script(script, main))
+    assert [e.status for e in exchanges] == [Status.OK] * 2
+
+
 def test_localhost_finds_the_address_that_answers() -> None:
     script = Script([])
     script.answers += [answers(script, WHOLE), answers(script, WHOLE)]
@@ -496,16 +618,20 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script.answers.append(answers(script, WHOLE, WHOLE))
     body = b"x" * 3_000_000
 
+    async def ask(url: str, crew: Crew, count: int) -> list[Exchange]:
+        transport = make_transport(url, encode=lambda request: body, crew=crew)
+        exchanges = [await transport.send(make_request(f"r{n}")) for n in range(count)]
+        await transport.close()
+        return exchanges
+
     async def main() -> list[Exchange]:
         server = await asyncio.start_server(script.serve, "127.0.0.1", 0, ssl=context)
-        port = server.sockets[0].getsockname()[1]
-        strange = make_transport(f"https://127.0.0.1:{port}")
-        exchanges = [await strange.send(make_request("r0"))]
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-        trusting = make_transport(f"https://127.0.0.1:{port}", encode=lambda request: body)
-        exchanges += [await trusting.send(make_request(f"r{n}")) for n in (1, 2)]
-        for transport in (strange, trusting):
-            await transport.close()
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        exchanges = []
+        for count in (1, 2):  # the second worker trusts the certificate
+            with closing(Crew()) as crew:
+                exchanges += await ask(url, crew, count)
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
         server.close()
         await server.wait_closed()
         return exchanges
@@ -517,6 +643,7 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for exchange in (first, second):
         assert (exchange.status, exchange.error) == (Status.OK, None)
         assert len(exchange.arrivals) == 2
+        assert exchange.stamp_source == ("kernel" if sys.platform == "linux" else "read")
     assert second.reused_connection
     assert script.bodies == [body, body]
 
@@ -545,3 +672,31 @@ def reset(writer: Writer) -> None:
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.transport.abort()
+
+
+def test_answers_that_begin_while_their_requests_are_sent() -> None:
+    """More than a worker needs to gather streams: tokens come, then the rest of the body leaves."""
+    count = 2 * FEW_FLIGHTS
+    script = Script([])
+    all_heard = asyncio.Event()
+
+    async def eager(reader: Reader, writer: Writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(TOKEN) + chunk(TOKEN))
+        await writer.drain()
+        await all_heard.wait()
+        await reader.readexactly(4_000_000)
+        writer.write(chunk(TOKEN) + chunk(TOKEN, DONE) + END)
+        await writer.drain()
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        sends = [transport.send(make_request(f"r{n}", max_tokens=99)) for n in range(count)]
+        sending = [asyncio.ensure_future(send) for send in sends]
+        while transport.tokens_seen < 2 * count:
+            await asyncio.sleep(0.001)
+        all_heard.set()
+        return await asyncio.gather(*sending)
+
+    script.answers += [eager] * count
+    exchanges = talk(script, client, encode=lambda request: b"x" * 4_000_000)
+    assert {(e.status, len(e.arrivals)) for e in exchanges} == {(Status.OK, 4)}

@@ -1,0 +1,271 @@
+"""A worker process: it sends what the coordinator gives it and follows the answers, no more.
+
+One loop, no asyncio, no tokenizer, no statistics. Streams are drained once a tick, all else at
+once; what has ended leaves together. Time is CLOCK_MONOTONIC, arrivals are the kernel's stamps.
+
+    python -m inferometer.load.worker FD      FD: the worker's end of the socket pair
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import resource
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+from inferometer.load.connection import Link
+from inferometer.load.dial import Pool
+from inferometer.load.flight import Flight
+from inferometer.load.poller import READ, WRITE, Poller
+from inferometer.load.stamps import (
+    ANCILLARY_BYTES,
+    ArrivalStamps,
+    WallOffset,
+    enable_kernel_stamps,
+)
+from inferometer.load.wire import (
+    Abort,
+    FrameReader,
+    FrameWriter,
+    Outcome,
+    Post,
+    Pulse,
+    Release,
+    Target,
+)
+
+TICK_S = 0.002
+"""How late a gathered stream may be read. Its stamps are the kernel's and are not late."""
+FEW_FLIGHTS = 16
+"""Below this, waking at every arrival costs little, and no tick is needed."""
+PROBE_NS = 50_000_000
+"""Between two looks at the deadlines, and at how late the loop is."""
+PULSE_EVERY = 4
+"""Probes between two pulses."""
+
+_now_ns = time.monotonic_ns
+
+
+class Worker:
+    """The loop. `run` returns when the coordinator is gone."""
+
+    def __init__(self, control: socket.socket) -> None:
+        control.setblocking(False)
+        self._stamping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        stamped = enable_kernel_stamps(self._stamping)
+        self._poller = Poller(kernel_stamps=stamped)
+        stamps = ArrivalStamps(WallOffset(_now_ns))
+        self._link = Link(self._poller, stamps, _now_ns)
+        self._control = control
+        self._reader = FrameReader(control)
+        self._writer = FrameWriter(control)
+        self._writing = False
+        self._running = True
+        self._target: Target | None = None
+        self._pool: Pool | None = None
+        self._flights: dict[int, Flight] = {}
+        self._streams: dict[int, Flight] = {}
+        """Flights whose connection is gathered, by descriptor."""
+        self._drains: set[Flight] = set()
+        """Flights that have ended, whose body has not."""
+        self._outcomes: list[Outcome] = []
+        self._ended_tokens = 0
+        self._lags_ns: list[tuple[int, int]] = []
+        self._probe_ns = _now_ns() + PROBE_NS
+        self._tick_ns = 0
+        self._probes = 0
+        self._poller.watch(control.fileno(), self._on_control)
+
+    def run(self) -> None:
+        """Serve until the coordinator closes its end."""
+        while self._running:
+            self._poller.dispatch(self._patience_s())
+            now_ns = _now_ns()
+            if self._poller.gathering and now_ns >= self._tick_ns:
+                self._drain(now_ns)
+                self._tick_ns = now_ns + round(TICK_S * 1e9)
+            if now_ns >= self._probe_ns:
+                self._probe(now_ns)
+            if self._outcomes:
+                self._tell(self._outcomes)
+                self._outcomes = []
+
+    def _patience_s(self) -> float | None:
+        """How long nothing needs to be done of itself; None: until somebody speaks."""
+        if self._poller.gathering:
+            return TICK_S
+        if self._flights or self._drains:
+            return max(0.0, (self._probe_ns - _now_ns()) / 1e9)
+        return None
+
+    def _drain(self, now_ns: int) -> None:
+        """Read every gathered stream that has something: the hot path, a few µs a chunk."""
+        streams, link = self._streams, self._link
+        buffer, buffers = link.buffer, link.buffers
+        kernel_ns = link.stamps.kernel_ns
+        link.stamps.refresh(now_ns)
+        for fd, _ in self._poller.gathered():
+            flight = streams[fd]
+            connection, reply = flight.connection, flight.reply
+            assert connection is not None  # of a flight that is gathered
+            plain = reply.plain
+            if plain is None or connection.encrypted:
+                connection.read_all()
+                continue
+            try:
+                size, ancillary, _, _ = connection.recvmsg_into(buffers, ANCILLARY_BYTES)
+            except OSError:
+                size = 0
+            if size == 0:
+                connection.read_all()  # meets the same end, and knows what to make of it
+                continue
+            now_ns = _now_ns()
+            at_ns = kernel_ns(ancillary, connection.floor_ns, now_ns)
+            connection.floor_ns = at_ns or now_ns
+            count = plain.match(buffer, size) if at_ns else -1
+            if count >= 0 and reply.take_plain(at_ns, count):
+                if len(reply.at_ns) >= flight.hurry_at:
+                    self._single_out(flight)
+            else:
+                flight.received(bytes(memoryview(buffer)[:size]), connection.floor_ns, at_ns > 0)
+
+    # What a flight tells its owner.
+
+    def heard(self, flight: Flight) -> None:
+        """Something came: gather the stream, or watch it by itself, as it now deserves."""
+        reply = flight.reply
+        near_end = len(reply.at_ns) >= flight.hurry_at
+        if flight.gathered:
+            if near_end or not reply.kernel_stamps:
+                self._single_out(flight)
+        elif (
+            reply.at_ns
+            and flight.posted  # until then its connection is watched for room to write
+            and not near_end
+            and reply.kernel_stamps
+            and self._poller.gathers
+            and len(self._flights) >= FEW_FLIGHTS
+        ):
+            assert flight.connection is not None
+            flight.gathered = True
+            self._streams[flight.connection.fd] = flight
+            self._poller.gather(flight.connection.fd)
+
+    def ended(self, flight: Flight) -> None:
+        """Its outcome leaves at the end of this turn of the loop."""
+        del self._flights[flight.key]
+        if flight.gathered:
+            self._single_out(flight)
+        self._ended_tokens += len(flight.reply.at_ns)
+        self._outcomes.append(flight.outcome())
+        if flight.follow():
+            self._drains.add(flight)
+
+    def _single_out(self, flight: Flight) -> None:
+        assert flight.connection is not None
+        flight.gathered = False
+        del self._streams[flight.connection.fd]
+        self._poller.single_out(flight.connection.fd)
+
+    # The coordinator.
+
+    def _on_control(self, events: int) -> None:
+        if events & WRITE:
+            self._flush()
+        if not events & ~WRITE:
+            return
+        messages = self._reader.read()
+        if messages is None:
+            self._running = False
+            return
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Post():
+                assert self._target is not None
+                assert self._pool is not None
+                if not self._flights:
+                    self._probe_ns = _now_ns() + PROBE_NS
+                flight = Flight(message, self._target, self._pool, _now_ns, self)
+                self._flights[message.key] = flight
+                flight.start()
+            case Abort(key, status):
+                if (open_flight := self._flights.get(key)) is not None:
+                    open_flight.end(status, None)
+            case Target():
+                self._target = message
+                self._ended_tokens = 0
+                addresses = list(message.addresses)
+                self._pool = Pool(message.server, addresses, self._link, message.keep_alive_s)
+                self._pulse(_now_ns())  # says that it is ready
+            case Release():
+                self._release()
+
+    def _release(self) -> None:
+        for flight in list(self._flights.values()):
+            flight.end("cancelled", None)
+        for flight in self._drains:
+            flight.let_go()
+        self._drains.clear()
+        if self._pool is not None:
+            self._pool.close()
+        gc.collect()
+
+    def _probe(self, now_ns: int) -> None:
+        """Deadlines, and how late this look at them is."""
+        self._lags_ns.append((now_ns, now_ns - self._probe_ns))
+        self._probe_ns = max(self._probe_ns + PROBE_NS, now_ns)
+        for flight in [f for f in self._flights.values() if f.due_ns <= now_ns]:
+            flight.check(now_ns)
+        for flight in [f for f in self._drains if f.done(now_ns)]:
+            self._drains.remove(flight)
+        self._probes += 1
+        if self._probes % PULSE_EVERY == 0:
+            self._pulse(now_ns)
+
+    def _pulse(self, now_ns: int) -> None:
+        tokens = self._ended_tokens + sum(len(f.reply.at_ns) for f in self._flights.values())
+        peak = peak_rss()
+        self._tell([Pulse(now_ns, time.process_time(), tokens, peak, self._lags_ns)])
+        self._lags_ns = []
+
+    def _tell(self, messages: Sequence[Outcome | Pulse]) -> None:
+        self._writer.add(list(messages))
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            wanted = not self._writer.flush()
+        except OSError:
+            self._running = False
+            return
+        if wanted != self._writing:
+            self._writing = wanted
+            events = READ | WRITE if wanted else READ
+            self._poller.watch(self._control.fileno(), self._on_control, events)
+
+
+def peak_rss() -> int:
+    """Bytes of memory that this process has held at most."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the only argument."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # A collection is a pause; what a request leaves behind holds no cycles.
+    gc.freeze()
+    gc.disable()
+    with contextlib.closing(socket.socket(fileno=int(sys.argv[1]))) as control:
+        Worker(control).run()
+
+
+if __name__ == "__main__":
+    main()
