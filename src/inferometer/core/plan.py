@@ -68,6 +68,14 @@ class WorkloadSettings:
     start_max_share: float
     tree_idle_cap_s: float
     system_idle_cap_s: float
+    # What was planned before these existed had these values.
+    tokenizer: str = "words"
+    """Whose tokens prompts are counted in: a path, `bundled`, or `words` for a word a token."""
+    tokenizer_digest: str | None = None
+    """SHA-256 over the tokenizer's files, so that another tokenizer is another point."""
+    prompt_form: Literal["text", "token_ids"] = "text"
+    prompt_rules: str = "words-1"
+    """Version of the rule from block ids to what is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,15 +61,21 @@ def _can_be_looked_up(host: str) -> bool:
     return True
 
 
-def chat_body(model: str, text: str, request: Request, settings: ClientSettings) -> bytes:
+Content = str | list[int]
+"""A prompt as it is sent: text, or the ids of its tokens, which only completions take."""
+
+
+def chat_body(model: str, content: Content, request: Request, settings: ClientSettings) -> bytes:
     """Body of a chat completion with one user message."""
-    messages = [{"role": "user", "content": text}]
+    messages = [{"role": "user", "content": content}]
     return orjson.dumps({"model": model, "messages": messages} | _common(request, settings))
 
 
-def completions_body(model: str, text: str, request: Request, settings: ClientSettings) -> bytes:
+def completions_body(
+    model: str, content: Content, request: Request, settings: ClientSettings
+) -> bytes:
     """Body of a plain completion."""
-    return orjson.dumps({"model": model, "prompt": text} | _common(request, settings))
+    return orjson.dumps({"model": model, "prompt": content} | _common(request, settings))
 
 
 def _common(request: Request, settings: ClientSettings) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None
+    if plan.workload.tokenizer_digest is not None:
+        workload["tokenizer"] = None
     content = {
         "measurement_version": MEASUREMENT_VERSION,
         "point": identity,

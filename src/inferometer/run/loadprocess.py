@@ -16,11 +16,10 @@ import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Prompt, Record, Request
+from inferometer.core import ClientReport, Record, Request
 from inferometer.errors import InferometerError, InputError, StoreError
 from inferometer.load.drive import Drive, Progress
 from inferometer.load.endpoints import chat_body, completions_body
@@ -29,7 +28,7 @@ from inferometer.load.socket_transport import SocketTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job
 from inferometer.store import Journal, PointDir, record_row, sample_row
-from inferometer.workload.prompts import PromptText
+from inferometer.workload import PromptRules, PromptText
 
 TICK_S = 0.2
 FILES_A_LANE = 2
@@ -50,6 +49,7 @@ class Order:
     max_model_len: int | None
     """The plan's context limit, else what the engine itself says; a longer turn is not sent."""
     folder: Path
+    prompts: PromptRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,19 +164,12 @@ def _carried(order: Order, pipe: multiprocessing.connection.Connection) -> Clien
 async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> ClientReport:
     plan, folder = order.job.plan, PointDir(order.folder)
     clock = RealClock()
-    workload = bind_workload(order.job)
-    prompts = lru_cache(PromptText)
+    prompts = PromptText(order.prompts)
+    workload = bind_workload(order.job, text=prompts)
     body = chat_body if plan.client.endpoint == "chat" else completions_body
 
-    def text_of(prompt: Prompt) -> str:
-        return prompts(prompt.block_size).text(prompt)
-
-    def prepare(prompt: Prompt) -> None:
-        # Rendered blocks are kept: when the turn is due, its text is only put together.
-        text_of(prompt)
-
     def encode(request: Request) -> bytes:
-        return body(order.model, text_of(request.prompt), request, plan.client)
+        return body(order.model, prompts.take(request.prompt), request, plan.client)
 
     transport = SocketTransport(order.base_url, encode, plan.client, {}, clock)
     config = LanesConfig(
@@ -194,7 +187,7 @@ async def _carry(order: Order, pipe: multiprocessing.connection.Connection) -> C
             except OSError as error:
                 drive.stop(f"records cannot be written: {error.strerror}")
 
-        drive = Drive(config, workload, transport, clock, keep, prepare)
+        drive = Drive(config, workload, transport, clock, keep, prompts.prepare)
         ticker = asyncio.create_task(_talk(drive, pipe, records))
         # A full collection of a large workload takes tens of milliseconds: not while measuring.
         gc.collect()

@@ -7,7 +7,6 @@ begin directory → engine ready → totals → load and scrapes → totals → 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
@@ -20,6 +19,7 @@ from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
 from inferometer.run.observer import Observer
+from inferometer.run.prompting import learned, rules_of
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 
 POLL_S = 0.1
@@ -47,14 +47,19 @@ def measure_point(
         observer.phase(text)
 
     folder.begin(job.point, job.digest, job.plan)
+    rules = rules_of(job.plan)
     observer.phase("starting the engine")
     with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
         provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
+        model = _served(job, engine.base_url)
+        # Before the counters are taken: what is learned costs requests of its own.
+        rules = learned(rules, job.plan.client, engine.base_url, model.id)
+        order = Order(job, engine.base_url, model.id, model.max_model_len, folder.path, rules)
         before = _scrape(engine.base_url)
         watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
         watcher.start()
         try:
-            report = _carry(job, folder.path, engine, load, observer, stopping)
+            report = _carry(order, engine, load, observer, stopping)
         finally:
             watcher.stop()
         died = engine.died()
@@ -92,16 +97,14 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
 
 
 def _carry(
-    job: Job,
-    path: Path,
+    order: Order,
     engine: RunningEngine,
     load: LoadProcess,
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> ClientReport:
     """Hand the load to its process and follow it; pass on a death or a stop, once."""
-    model = _served(job, engine.base_url)
-    load.begin(Order(job, engine.base_url, model.id, model.max_model_len, path))
+    load.begin(order)
     told = False
     while True:
         message = load.poll(POLL_S)
