@@ -113,8 +113,8 @@ def get(url: str, timeout_s: float, posted: bytes | None = None) -> http.client.
     """An answer of whatever status, all of it within `timeout_s`.
 
     Asked for with OPENAI_API_KEY where that is set; past any proxy of the environment, as the load
-    itself goes, and at no other place: a redirect is an answer too. `posted` is JSON, and makes it a
-    POST. Raises OSError, HTTPException, InputError for a key that cannot be sent.
+    itself goes, and at no other place: a redirect is an answer too. `posted` is JSON, and makes it
+    a POST. Raises OSError, HTTPException, InputError for a key that cannot be sent.
     """
     end_s = time.monotonic() + timeout_s
     parts = urlsplit(url)

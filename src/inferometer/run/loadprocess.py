@@ -78,6 +78,10 @@ class LoadProcess:
         """Carry a load; its messages come through `poll`."""
         self._send(order)
 
+    def expect(self, job: Job) -> None:
+        """An order for this point will come: its sessions are read meanwhile."""
+        self._send(job)
+
     def stop(self, reason: str) -> None:
         """End the load early; the report still comes."""
         self._send(reason)
@@ -100,7 +104,7 @@ class LoadProcess:
             self._process.kill()
             self._process.join()
 
-    def _send(self, message: Order | str) -> None:
+    def _send(self, message: Order | Job | str) -> None:
         try:
             self._pipe.send(message)
         except ConnectionError:
@@ -147,6 +151,9 @@ def _serve(pipe: multiprocessing.connection.Connection) -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()
+            if isinstance(order, Job):
+                with contextlib.suppress(InferometerError):  # told when the order comes
+                    bind_workload(order)
             # A stop may cross with the end of the load that it was meant for.
             if isinstance(order, Order):
                 pipe.send(_carried(order, pipe))

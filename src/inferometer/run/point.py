@@ -47,6 +47,7 @@ def measure_point(
         observer.phase(text)
 
     folder.begin(job.point, job.digest, job.plan)
+    load.expect(job)
     rules = rules_of(job.plan)
     observer.phase("starting the engine")
     with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:

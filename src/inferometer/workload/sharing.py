@@ -18,7 +18,6 @@ def shared(arrays: Sequence[Ids]) -> list[Ids]:
     """The same arrays, in order; one that the next begins with is a view of the next."""
     found: list[Ids] = []
     for array in reversed(arrays):
-        later = found[-1] if found else array
-        begins = len(array) <= len(later) and np.array_equal(array, later[: len(array)])
-        found.append(later[: len(array)] if begins else array)
+        start = found[-1][: len(array)] if found else array
+        found.append(start if np.array_equal(start, array) else array)
     return found[::-1]

@@ -28,6 +28,9 @@ from inferometer.workload.prompt_text import PromptRules, PromptText
 from inferometer.workload.tokenizer_files import tokenizer_files
 
 _WORD = re.compile(r"([Ġ▁]?)([a-z]{2,8})")
+_JOINED = re.compile(r"[Ġ▁]?[a-z]+[Ġ▁]([a-z]+)")
+"""A token of two words: the second would not stay one of its own behind the first."""
+MOST_LETTERS = 18
 ENOUGH = 64
 """Words that can open a prompt from which on no others are taken."""
 FEWEST = 16
@@ -36,7 +39,7 @@ PLENTY = 256
 LENGTHS_TRIED = 3
 MOST_CANDIDATES = 3_000
 _CHUNK = 64
-_SAMPLE = (1, 2, 30, 127, 128, 1_000, 4_097, 20_000, 50_000)
+_SAMPLE = (1, 2, 30, 127, 128, 1_000, 4_097, 20_000)
 """Prompts that are tokenized again, by length."""
 _SAMPLE_BLOCK = 64
 
@@ -140,11 +143,17 @@ def _candidates(tokenizer: Tokenizer) -> list[list[str]]:
     """
     spaced: dict[str, int] = {}
     bare: dict[str, int] = {}
+    joined: set[str] = set()
     for token, number in tokenizer.get_vocab(with_added_tokens=False).items():
+        if len(token) > MOST_LETTERS:
+            continue
         if match := _WORD.fullmatch(token):
             (spaced if match[1] else bare)[match[2]] = number
+        elif match := _JOINED.fullmatch(token):
+            joined.add(match[1])
     both = {word: number for word, number in spaced.items() if word in bare}
     ranks = both if len(both) >= ENOUGH else bare | spaced
+    ranks = {word: number for word, number in ranks.items() if word not in joined}
     by_length: dict[int, list[str]] = {}
     for word in sorted(ranks, key=lambda word: (ranks[word], word)):
         by_length.setdefault(len(word), []).append(word)
