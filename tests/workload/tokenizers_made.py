@@ -81,7 +81,7 @@ def made(kind: str) -> Tokenizer:
             # Nothing parts the text before the merges, which then run across all of it.
             prepend, replace = normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")
             tokenizer.normalizer = normalizers.Sequence([prepend, replace])
-            tokenizer.pre_tokenizer = None  # type: ignore[assignment]
+            tokenizer.pre_tokenizer = None
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 1)]
     )
