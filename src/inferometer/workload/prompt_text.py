@@ -28,7 +28,7 @@ Form = Literal["text", "token_ids"]
 Numbers = npt.NDArray[np.uint16]
 
 KEPT_BYTES = 32 * 1024 * 1024
-"""Of prompts rendered ahead of time. What does not fit is rendered when it is sent: 2 ms at most
+"""Of prompts rendered ahead of time. What does not fit is rendered when it is sent: some 4 ms
 for 200,000 tokens."""
 _BLOCK, _TAIL = 1, 2
 
