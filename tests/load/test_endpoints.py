@@ -75,6 +75,8 @@ def test_bodies() -> None:
     assert chat == common | {"messages": [{"role": "user", "content": "hé"}]}
     plain = orjson.loads(ENDPOINTS["completions"].body("m", "hé", request, SETTINGS))
     assert plain == common | {"prompt": "hé"}
+    ids = orjson.loads(ENDPOINTS["completions"].body("m", [7, 128_000], request, SETTINGS))
+    assert ids == common | {"prompt": [7, 128_000]}
 
 
 def test_what_only_engines_know_is_sent_only_where_wanted() -> None:

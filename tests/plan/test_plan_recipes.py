@@ -106,6 +106,10 @@ def test_the_built_in_engine_at_fixed_lengths() -> None:
         start_max_share=0,
         tree_idle_cap_s=0,
         system_idle_cap_s=0,
+        tokenizer="words",
+        tokenizer_digest=None,
+        prompt_form="text",
+        prompt_rules="blocks-2",
     )
 
 
@@ -138,6 +142,10 @@ def test_the_built_in_engine_under_agentic_replay() -> None:
         start_max_share=0.75,
         tree_idle_cap_s=300,
         system_idle_cap_s=10,
+        tokenizer="words",
+        tokenizer_digest=None,
+        prompt_form="text",
+        prompt_rules="blocks-2",
     )
 
 

@@ -129,12 +129,12 @@ def test_subagents_start_within_seconds_of_the_turn_that_launched_them(corpus: C
 
 def test_prompts_and_text_share_what_the_hashes_share(corpus: Corpus) -> None:
     rng = np.random.default_rng(1)
-    renderer = PromptText(64)
+    renderer = PromptText()
     small = [s for s in corpus.sessions if s.turns[-1].input_tokens < 120_000]
     for session in (small[int(n)] for n in rng.integers(len(small), size=12)):
         pair = [session.turns[int(n)] for n in rng.integers(len(session.turns), size=2)]
         prompts = [prompt_of(session, turn, 77) for turn in pair]
-        words = [renderer.text(prompt).split(" ") for prompt in prompts]
+        words = [str(renderer.render(prompt)).split(" ") for prompt in prompts]
         assert [len(w) for w in words] == [turn.input_tokens for turn in pair]
         shared = _common(*(turn.block_ids.tolist() for turn in pair))
         assert _common(*(p.blocks.tolist() for p in prompts)) == shared
@@ -144,9 +144,9 @@ def test_prompts_and_text_share_what_the_hashes_share(corpus: Corpus) -> None:
 
 def test_two_calls_give_identical_bytes(corpus: Corpus) -> None:
     session = corpus.sessions[5]
-    texts = [PromptText(64).text(prompt_of(session, session.turns[-1], 9)) for _ in range(2)]
+    texts = [str(PromptText().render(prompt_of(session, session.turns[-1], 9))) for _ in range(2)]
     assert texts[0] == texts[1]
-    other = PromptText(64).text(prompt_of(session, session.turns[-1], 10))
+    other = str(PromptText().render(prompt_of(session, session.turns[-1], 10)))
     assert _common(other.split(" "), texts[0].split(" ")) < 8
 
 

@@ -284,7 +284,10 @@ def _token_mismatch(seen: Evidence) -> list[Reason]:
     share = seen.input_mismatch
     if share is None:
         return []
-    text = f"prompts are {share:.1%} off their intended length in the median, by server count"
+    text = (
+        f"prompts are {share:.1%} off their intended length in the median, by server count; "
+        "say whose tokens to count in (bench --tokenizer PATH, or workload.tokenizer in a recipe)"
+    )
     return _graded(Code.TOKEN_MISMATCH, share, INPUT_MISMATCH_DEGRADED, None, text)
 
 

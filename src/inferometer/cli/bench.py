@@ -156,6 +156,11 @@ DURATION_S = 30.0
     help="Ask for usage on every chunk: exact gaps a token, where the server has it.",
 )
 @client_options
+@click.option(
+    "--tokenizer",
+    help="Count prompts in its tokens: a folder, a tokenizer.json, bundled or words [words].",
+)
+@click.option("--token-ids", is_flag=True, help="Send token ids (completions, with --tokenizer).")
 @click.option("--hardware", default="unknown", help="Name of the GPU, for charts.")
 @click.option(
     "--gpus",
@@ -182,6 +187,8 @@ def bench(  # noqa: PLR0913 - one parameter an option
     usage_every_chunk: bool | None,
     headers: dict[str, str],
     workers: int | None,
+    tokenizer: str | None,
+    token_ids: bool,
     hardware: str,
     gpus: int,
     precision: str,
@@ -205,6 +212,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
     refuse_lengths_of_sessions(workload)
     drawn = _seed(out) if seed is None else seed
     settings = load_overrides(duration, requests, workload, warmup, drawn) | paced
+    settings |= {"tokenizer": tokenizer, "prompt_form": "token_ids" if token_ids else None}
     name, limit = _model(base_url, model)
     if seed is None:
         click.echo(f"seed: {drawn}", err=True)

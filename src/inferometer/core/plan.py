@@ -97,6 +97,14 @@ class WorkloadSettings:
     conc_from: int | None = None
     conc_ramp_s: float | None = None
     conc_ramp_steps: int | None = None
+    # What was planned before these existed had these values.
+    tokenizer: str = "words"
+    """Whose tokens prompts are counted in: a path, `bundled`, or `words` for a word a token."""
+    tokenizer_digest: str | None = None
+    """SHA-256 over the tokenizer's files, so that another tokenizer is another point."""
+    prompt_form: Literal["text", "token_ids"] = "text"
+    prompt_rules: str = "words-1"
+    """Version of the rule from block ids to what is sent."""
 
     @property
     def open_loop(self) -> bool:

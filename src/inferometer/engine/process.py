@@ -111,12 +111,12 @@ class _TimedReader(io.RawIOBase):
         return io.BufferedReader(self)
 
 
-def get(url: str, timeout_s: float) -> http.client.HTTPResponse:
+def get(url: str, timeout_s: float, posted: bytes | None = None) -> http.client.HTTPResponse:
     """An answer of whatever status, all of it within `timeout_s`.
 
     Asked for with OPENAI_API_KEY where that is set; past any proxy of the environment, as the load
-    itself goes, and at no other place: a redirect is an answer too. Raises OSError, HTTPException,
-    InputError for a key that cannot be sent.
+    itself goes, and at no other place: a redirect is an answer too. `posted` is JSON, and makes it
+    a POST. Raises OSError, HTTPException, InputError for a key that cannot be sent.
     """
     end_s = time.monotonic() + timeout_s
     parts = urlsplit(url)
@@ -124,18 +124,21 @@ def get(url: str, timeout_s: float) -> http.client.HTTPResponse:
     connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(connection.close)
-        connection.request("GET", parts.path or "/", headers=_headers())
+        method, headers = "GET" if posted is None else "POST", _headers()
+        if posted is not None:
+            headers["Content-Type"] = "application/json"
+        connection.request(method, parts.path or "/", posted, headers)
         reader: Any = _TimedReader(connection.sock, end_s)
-        answer = http.client.HTTPResponse(reader, method="GET")
+        answer = http.client.HTTPResponse(reader, method=method)
         cleanup.callback(answer.close)
         answer.begin()
         cleanup.pop_all()
         return answer
 
 
-def page(url: str, timeout_s: float) -> tuple[int, bytes]:
+def page(url: str, timeout_s: float, posted: bytes | None = None) -> tuple[int, bytes]:
     """Status and body of an answer; see `get`. Raises OSError, HTTPException."""
-    with get(url, timeout_s) as answer:
+    with get(url, timeout_s, posted) as answer:
         body = answer.read(MAX_PAGE_BYTES + 1)
         if len(body) > MAX_PAGE_BYTES:
             raise OSError(errno.EMSGSIZE, f"the answer is longer than {MAX_PAGE_BYTES} bytes")

@@ -99,7 +99,9 @@ def _inside(expected: float, first: float, last: float, length: float) -> float:
     """Of first·t + (last - first)·t²/(2·length) = expected the root that cancels nothing."""
     if expected <= 0:
         return 0.0
-    return 2 * expected / (first + math.sqrt(first**2 + 2 * (last - first) / length * expected))
+    divisor = first + math.sqrt(first**2 + 2 * (last - first) / length * expected)
+    # Of the least float the root underflows.
+    return 2 * expected / divisor if divisor > 0 else 0.0
 
 
 # Whole pacers.

@@ -18,12 +18,12 @@ LATER: Mapping[str, object] = {"keep_alive_s": 4.0}
 the digest that it had then.
 """
 
-CLOSED_LOOP = {
+BEFORE = {
     field.name: field.default
     for field in dataclasses.fields(WorkloadSettings)
     if field.default is not dataclasses.MISSING
 }
-"""Settings of when sessions arrive, as a plan has them that says nothing of it."""
+"""Workload settings that came later, with what a plan from before them had: likewise."""
 
 
 def digest(point: Point, plan: LaunchPlan) -> str:
@@ -35,13 +35,15 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     settings of a deployment) is there only where they have it.
     """
     workload = dataclasses.asdict(plan.workload)
-    for name, value in CLOSED_LOOP.items():
+    for name, value in BEFORE.items():
         # A field that only other points change must not change the digest of these.
         if workload[name] == value:
             del workload[name]
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None
+    if plan.workload.tokenizer_digest is not None:
+        workload["tokenizer"] = None
     client = dataclasses.asdict(plan.client)
     for name, value in LATER.items():
         if client[name] == value:

@@ -100,6 +100,10 @@ class Workload(_Settings):
     conc_from: PositiveInt | None
     conc_ramp_s: Seconds | None
     conc_ramp_steps: Steps | None
+    tokenizer: Text
+    tokenizer_digest: Text | None
+    prompt_form: Annotated[Literal["text", "token_ids"], one_of("text", "token_ids")]
+    prompt_rules: Annotated[Literal["blocks-2"], one_of("blocks-2")]
 
     def faults(self) -> Iterator[Fault]:
         yield from arrival_faults(self)
@@ -109,6 +113,8 @@ class Workload(_Settings):
             yield Fault(("start_min_share",), f"is above start_max_share, {self.start_max_share}")
         if self.kind == "fixed" and (self.isl is None or self.osl is None):
             yield Fault(("isl",), "a fixed workload needs isl and osl")
+        if self.prompt_form == "token_ids" and self.tokenizer == "words":
+            yield Fault(("prompt_form",), "token ids need a tokenizer: a path, or bundled")
 
 
 class Checked(NamedTuple):
@@ -125,8 +131,11 @@ def check_settings(client: Mapping[str, Any], workload: Mapping[str, Any]) -> Ch
     work, workload_faults = fit(Workload, workload)
     faults = [Fault(("client", *path), message) for path, message in client_faults]
     faults += [Fault(("workload", *path), message) for path, message in workload_faults]
+    if sent and work and work.prompt_form == "token_ids" and sent.endpoint == "chat":
+        text = "only the completions endpoint takes token ids"
+        faults.append(Fault(("workload", "prompt_form"), text))
     return Checked(
-        ClientSettings(**sent.model_dump()) if sent else None,
-        WorkloadSettings(**work.model_dump()) if work else None,
+        ClientSettings(**sent.model_dump()) if sent and not faults else None,
+        WorkloadSettings(**work.model_dump()) if work and not faults else None,
         faults,
     )

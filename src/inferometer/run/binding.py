@@ -8,7 +8,14 @@ from functools import lru_cache
 
 from inferometer.core import Prompt, Session, Turn
 from inferometer.run.job import Job
-from inferometer.workload import Workload, open_workload, play_key, prompt_of, reblock
+from inferometer.workload import (
+    PromptText,
+    Workload,
+    open_workload,
+    play_key,
+    prompt_of,
+    reblock,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +29,13 @@ class Begin:
 class BoundWorkload:
     """A workload as the lanes take it: sessions, starts, and prompts that no other point shares.
 
-    `block_size`: the engine's own, where prompts go to it as block ids and not as text.
+    `block_size`: the engine's own, where prompts go to it as block ids and not as `text`.
     """
 
-    def __init__(self, job: Job, workload: Workload, block_size: int | None) -> None:
+    def __init__(
+        self, job: Job, workload: Workload, block_size: int | None, text: PromptText | None
+    ) -> None:
+        self._text = text
         self._settings = job.plan.workload
         self._workload = workload
         self._block_size = block_size
@@ -61,10 +71,12 @@ class BoundWorkload:
         return prompt if self._block_size is None else reblock(prompt, self._block_size)
 
     def notes(self) -> Mapping[str, float]:
-        """Numbers about the data, for the result."""
-        return self._workload.notes()
+        """Numbers about the data and what it was sent as, for the result."""
+        return {**self._workload.notes(), **(self._text.notes() if self._text else {})}
 
 
-def bind_workload(job: Job, block_size: int | None = None) -> BoundWorkload:
+def bind_workload(
+    job: Job, block_size: int | None = None, text: PromptText | None = None
+) -> BoundWorkload:
     """Open the point's workload. Raises InputError where its data is unusable."""
-    return BoundWorkload(job, open_workload(job.plan.workload, job.point.conc), block_size)
+    return BoundWorkload(job, open_workload(job.plan.workload, job.point.conc), block_size, text)

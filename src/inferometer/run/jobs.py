@@ -40,7 +40,7 @@ from inferometer.plan import (
 )
 from inferometer.plan.settings import check_settings
 from inferometer.run.job import Job
-from inferometer.workload import sessions_digest
+from inferometer.workload import NO_TOKENIZER, sessions_digest, tokenizer_digest
 
 COMMAND_LINE = "command line"
 NOT_STARTED = "multi-node deployments are planned, not started yet"
@@ -57,6 +57,8 @@ class Overrides:
 
 _data_digest = lru_cache(maxsize=8)(sessions_digest)
 """Of the same data once a command: a corpus takes seconds to read."""
+
+_tokenizer_digest = lru_cache(maxsize=8)(tokenizer_digest)
 
 NO_OVERRIDES = Overrides({}, {})
 
@@ -168,6 +170,10 @@ def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
     if sessions is not None:
         data = replace(plan.workload, sessions_digest=_data_digest(sessions))
         plan = replace(plan, workload=data)
+    tokenizer = plan.workload.tokenizer
+    if tokenizer != NO_TOKENIZER:
+        named = replace(plan.workload, tokenizer_digest=_tokenizer_digest(tokenizer))
+        plan = replace(plan, workload=named)
     return Job(point, plan, digest(point, plan))
 
 

@@ -16,13 +16,12 @@ import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Prompt, Request
+from inferometer.core import ClientReport, Request
 from inferometer.errors import InferometerError, InputError, StoreError
 from inferometer.load.crew import Crew, workers_for
 from inferometer.load.drive import Drive, Progress
@@ -33,7 +32,7 @@ from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job
 from inferometer.run.recordwriter import RecordWriter
 from inferometer.store import PointDir, sample_row
-from inferometer.workload.prompts import PromptText
+from inferometer.workload import PromptRules, PromptText
 
 TICK_S = 0.2
 FILES_A_LANE = 2
@@ -54,6 +53,7 @@ class Order:
     max_model_len: int | None
     """The plan's context limit, else what the engine itself says; a longer turn is not sent."""
     folder: Path
+    prompts: PromptRules
     headers: Mapping[str, str]
     workers: int | None
     """As in `Sweep`."""
@@ -85,6 +85,10 @@ class LoadProcess:
         """Carry a load; its messages come through `poll`."""
         self._send(order)
 
+    def expect(self, job: Job) -> None:
+        """An order for this point will come: its sessions are read meanwhile."""
+        self._send(job)
+
     def stop(self, reason: str) -> None:
         """End the load early; the report still comes."""
         self._send(reason)
@@ -107,7 +111,7 @@ class LoadProcess:
             self._process.kill()
             self._process.join()
 
-    def _send(self, message: Order | str) -> None:
+    def _send(self, message: Order | Job | str) -> None:
         try:
             self._pipe.send(message)
         except ConnectionError:
@@ -153,6 +157,9 @@ def _serve(pipe: multiprocessing.connection.Connection) -> None:
     with contextlib.closing(Crew()) as crew, contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()
+            if isinstance(order, Job):
+                with contextlib.suppress(InferometerError):  # told when the order comes
+                    bind_workload(order)
             # A stop may cross with the end of the load that it was meant for.
             if isinstance(order, Order):
                 pipe.send(_carried(order, pipe, crew))
@@ -173,12 +180,12 @@ async def _carry(
     order: Order, pipe: multiprocessing.connection.Connection, crew: Crew
 ) -> ClientReport:
     plan, folder = order.job.plan, PointDir(order.folder)
-    workload = bind_workload(order.job)
-    encode, prepare = _encoder(order)
+    prompts = PromptText(order.prompts)
+    workload = bind_workload(order.job, text=prompts)
     lanes = order.job.point.conc
     workers = crew.muster(order.workers or workers_for(lanes))
     transport = WorkerTransport(
-        order.base_url, encode, plan.client, order.headers, RealClock(), workers
+        order.base_url, _encoder(order, prompts), plan.client, order.headers, RealClock(), workers
     )
     config = LanesConfig(
         lanes=lanes,
@@ -188,7 +195,9 @@ async def _carry(
         workload=plan.workload,
     )
     with folder.record_journal() as records, folder.sample_journal() as samples:
-        drive = Drive(config, workload, transport, RealClock(), lambda r: writer.put(r), prepare)
+        drive = Drive(
+            config, workload, transport, RealClock(), lambda r: writer.put(r), prompts.prepare
+        )
         told = asyncio.get_running_loop().call_soon_threadsafe
         writer = RecordWriter(records, lambda why: told(drive.stop, why))
         transport.on_fault = drive.stop
@@ -201,25 +210,16 @@ async def _carry(
     return _with_workers(report, transport.accounts)
 
 
-def _encoder(
-    order: Order,
-) -> tuple[Callable[[Request], bytes], Callable[[Prompt], None]]:
-    """What makes a request's body, and what can be done for it before it is due."""
+def _encoder(order: Order, prompts: PromptText) -> Callable[[Request], bytes]:
+    """What makes a request's body."""
     settings = order.job.plan.client
-    prompts = lru_cache(PromptText)
     endpoint = ENDPOINTS[settings.endpoint]
 
-    def text_of(prompt: Prompt) -> str:
-        return prompts(prompt.block_size).text(prompt)
-
-    def prepare(prompt: Prompt) -> None:
-        # Rendered blocks are kept: when the turn is due, its text is only put together.
-        text_of(prompt)
-
     def encode(request: Request) -> bytes:
-        return endpoint.body(order.model, text_of(request.prompt), request, settings)
+        content = prompts.take(request.prompt)
+        return endpoint.body(order.model, content, request, settings)
 
-    return encode, prepare
+    return encode
 
 
 async def _driven(

@@ -20,7 +20,9 @@ from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
 from inferometer.run.observer import Observer
+from inferometer.run.prompting import learned, rules_of
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
+from inferometer.workload import PromptRules
 
 POLL_S = 0.1
 SCRAPE_S = 0.333
@@ -47,15 +49,20 @@ def measure_point(
         observer.phase(text)
 
     folder.begin(job.point, job.digest, job.plan)
+    load.expect(job)
+    rules = rules_of(job.plan)
     observer.phase("starting the engine")
     with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
         provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
+        model = _served(job, engine.base_url)
+        # Before the counters are taken: what is learned costs requests of its own.
+        rules = learned(rules, job.plan.client, engine.base_url, model.id)
+        order = _order(sweep, job, folder.path, engine, model, rules)
         before = _scrape(engine.base_url)
         watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
         watcher.start()
         try:
-            load.begin(_order(sweep, job, folder.path, engine))
-            report = _follow(engine, load, observer, stopping)
+            report = _follow(order, engine, load, observer, stopping)
         finally:
             watcher.stop()
         died = engine.died()
@@ -93,26 +100,35 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
     return result
 
 
-def _order(sweep: Sweep, job: Job, path: Path, engine: RunningEngine) -> Order:
-    model = _served(job, engine.base_url)
+def _order(
+    sweep: Sweep,
+    job: Job,
+    path: Path,
+    engine: RunningEngine,
+    model: ServedModel,
+    rules: PromptRules,
+) -> Order:
     return Order(
         job=job,
         base_url=engine.base_url,
         model=model.id,
         max_model_len=model.max_model_len,
         folder=path,
+        prompts=rules,
         headers=sweep.headers,
         workers=sweep.workers,
     )
 
 
 def _follow(
+    order: Order,
     engine: RunningEngine,
     load: LoadProcess,
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> ClientReport:
-    """Follow the load; pass on a death or a stop, once."""
+    """Hand the load to its process and follow it; pass on a death or a stop, once."""
+    load.begin(order)
     told = False
     while True:
         message = load.poll(POLL_S)

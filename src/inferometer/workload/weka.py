@@ -20,6 +20,7 @@ from inferometer.core import Session, Turn
 from inferometer.errors import InputError, Problem
 from inferometer.workload.graph import ROOT, Recorded, RecordedAgent, build_graph
 from inferometer.workload.prompts import MAX_LOCAL_ID
+from inferometer.workload.sharing import shared
 from inferometer.workload.weka_schema import IDS, Row, TraceCheck
 from inferometer.workload.weka_times import (
     Interval,
@@ -145,7 +146,18 @@ def _read_file(file: Path, check: TraceCheck) -> Iterator[_Trace]:
         before = len(check.problems)
         check.trace(row, line)
         if len(check.problems) == before:
+            _share(row["requests"])
             yield _Trace(row, str(file), line)
+
+
+def _share(rows: Sequence[Row]) -> None:
+    """Keep the ids of each agent's conversation once."""
+    own = [row for row in rows if row["type"] != "subagent"]
+    for row, ids in zip(own, shared([row[IDS] for row in own]), strict=True):
+        row[IDS] = ids  # type: ignore[index]
+    for row in rows:
+        if row["type"] == "subagent":
+            _share(row["requests"])
 
 
 def _capped(problems: Sequence[Problem], file: str) -> list[Problem]:

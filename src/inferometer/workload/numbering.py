@@ -1,0 +1,57 @@
+"""Numbers for the blocks and tails of a session, such that those that follow one block differ most.
+
+The first word of a block is chosen by its number, so prompts part at the very token at which their
+ids part, and not a few tokens later because two blocks happen to begin alike. Block ids are taken
+as hashes of everything up to their block: an id has one predecessor.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer.core import Session
+
+KEPT = 1024
+"""Sessions whose numbers are kept: as many as lanes play at a time. A session takes about 0.1 MB
+and some milliseconds."""
+_START = -1
+"""Stands for the block before the first."""
+
+
+class Numbering(NamedTuple):
+    """`blocks` int64[largest id + 1]: number by id; `tails` int64[turns]: number by turn.
+
+    All differ. Blocks and tails that follow the same block have consecutive numbers, so theirs are
+    different modulo any number that is not below how many there are.
+    """
+
+    blocks: npt.NDArray[np.int64]
+    tails: npt.NDArray[np.int64]
+    total: int
+
+
+@lru_cache(KEPT)
+def numbering(session: Session) -> Numbering:
+    """The numbers of a session.
+
+    Where an id has several predecessors, as in no trace of hashes, its place is by the last one.
+    """
+    size = 1 + max(int(turn.block_ids.max(initial=-1)) for turn in session.turns)
+    before = np.full(size, _START, np.int64)
+    used = np.zeros(size, np.bool_)
+    for turn in session.turns:
+        ids = turn.block_ids
+        before[ids[1:]] = ids[:-1]
+        used[ids] = True
+    known = np.flatnonzero(used)
+    ends = [int(turn.block_ids[-1]) if len(turn.block_ids) else _START for turn in session.turns]
+    follows = np.concatenate([before[known], np.array(ends, np.int64)])
+    numbers = np.empty(len(follows), np.int64)
+    numbers[np.argsort(follows, kind="stable")] = np.arange(len(follows))
+    blocks = np.zeros(size, np.int64)
+    blocks[known] = numbers[: len(known)]
+    return Numbering(blocks, numbers[len(known) :], len(numbers))

@@ -1,0 +1,164 @@
+"""What a prompt is sent as: words or token ids, as many as make the recorded length.
+
+Every block id stands for a fixed run of words of one lexicon, each of which is one token wherever
+it stands; so the text of blocks is as long as the sum of its parts, and two prompts agree, token by
+token, exactly as far as their ids do. What the server adds (chat template, special tokens) takes
+the place of words. Nothing here knows a tokenizer; `tokenizer_fit` has found the words.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer.core import Prompt
+from inferometer.workload.lexicon import PLAIN, Lexicon
+from inferometer.workload.mixing import GOLDEN, mixed
+from inferometer.workload.prompts import LOCAL_BITS, MAX_LOCAL_ID
+
+PROMPT_RULES = "blocks-2"
+"""Version of the rule from ids to words. 1 was a word of three letters a token, of 256."""
+
+Form = Literal["text", "token_ids"]
+Numbers = npt.NDArray[np.uint16]
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""Of prompts rendered ahead of time. What does not fit is rendered when it is sent: some 4 ms
+for 200,000 tokens."""
+_BLOCK, _TAIL = 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptRules:
+    """How ids become what is sent.
+
+    `head` and `foot` are the tokens that the server puts before and behind the text. `notes` say
+    where these numbers come from, for the result.
+    """
+
+    lexicon: Lexicon
+    form: Form
+    head: int
+    foot: int
+    notes: Mapping[str, float]
+
+    @property
+    def added(self) -> int:
+        """Tokens that are not ours."""
+        return self.head + self.foot
+
+
+WORDS = PromptRules(PLAIN, "text", 0, 0, {})
+"""A word a token, nothing added: the built-in engine."""
+
+
+def calibrated(rules: PromptRules, sent: tuple[int, int], counted: tuple[int, int]) -> PromptRules:
+    """The rules as a server's own counts say: of two prompts of `sent` tokens of ours, `counted`.
+
+    Counts that differ by as much as what was sent tell what the server adds to every prompt: it is
+    taken for the head, less the foot that is known. Any others come from another tokenizer, and the
+    rules stay as they are; `tokenizer_agrees` says so.
+    """
+    added = counted[0] - sent[0]
+    agrees = added >= 0 and counted[1] - counted[0] == sent[1] - sent[0]
+    notes = {**rules.notes, "tokenizer_agrees": float(agrees)}
+    if not agrees:
+        return replace(rules, notes=notes)
+    foot = min(rules.foot, added)
+    notes |= {"template_tokens_computed": float(rules.added), "template_tokens": float(added)}
+    return replace(rules, head=added - foot, foot=foot, notes=notes)
+
+
+class PromptText:
+    """Renders prompts. What was prepared is kept, up to `kept_bytes`, until it is taken."""
+
+    def __init__(self, rules: PromptRules = WORDS, kept_bytes: int = KEPT_BYTES) -> None:
+        self._rules = rules
+        self._room = kept_bytes
+        self._kept: OrderedDict[tuple[int, int], str | list[int]] = OrderedDict()
+        self._minimal = 0
+
+    def notes(self) -> Mapping[str, float]:
+        """What was assumed of the server, and the prompts that it left no room for."""
+        return {**self._rules.notes, "prompts_below_template": float(self._minimal)}
+
+    def prepare(self, prompt: Prompt) -> None:
+        """Render a prompt that will be taken soon."""
+        name = _name(prompt)
+        if name in self._kept:
+            return
+        made = self.render(prompt)
+        self._kept[name] = made
+        self._room -= _size(made)
+        while self._room < 0:
+            _, oldest = self._kept.popitem(last=False)
+            self._room += _size(oldest)
+
+    def take(self, prompt: Prompt) -> str | list[int]:
+        """The prompt as it is sent: `prompt.tokens` tokens with all that the server adds.
+
+        Where that leaves none, one word is sent all the same, and counted.
+        """
+        self._minimal += prompt.tokens <= self._rules.added
+        made = self._kept.pop(_name(prompt), None)
+        if made is None:
+            return self.render(prompt)
+        self._room += _size(made)
+        return made
+
+    def render(self, prompt: Prompt) -> str | list[int]:
+        """The words with single spaces between them, or their token ids."""
+        numbers = word_numbers(prompt, self._rules)
+        lexicon = self._rules.lexicon
+        if self._rules.form == "token_ids":
+            ids: list[int] = np.take(lexicon.token_ids, numbers).tolist()
+            return ids
+        return np.take(lexicon.cells, numbers, axis=0).tobytes()[1:].decode("ascii")
+
+
+def word_numbers(prompt: Prompt, rules: PromptRules) -> Numbers:
+    """Places in the lexicon, uint16[n]; n is the prompt's length less what the server adds.
+
+    The head takes the place of the first words, so that blocks end where the server's blocks of as
+    many tokens do: whole blocks, and of the next one its end, since its first word tells it from
+    others. The foot takes the last ones.
+    """
+    size = prompt.block_size
+    whole, part = divmod(rules.head, size)
+    blocks = prompt.blocks[whole:]
+    covered = stream(_BLOCK, blocks, size, rules.lexicon).reshape(-1)
+    if len(blocks) and part:
+        covered = np.concatenate([covered[: size - part], covered[size:]])
+    tail_id = np.array([prompt.tail_id], np.int64)
+    tail = stream(_TAIL, tail_id, max(1, prompt.tail_tokens), rules.lexicon)[0]
+    return np.concatenate([covered, tail])[: max(1, prompt.tokens - rules.added)]
+
+
+def stream(kind: int, ids: npt.NDArray[np.int64], count: int, lexicon: Lexicon) -> Numbers:
+    """`count` words for every id: uint16[ids, count].
+
+    The first is the id's number within its play, moved by the play's key, modulo the words that may
+    open a prompt; the others are 16 bits each of splitmix64, seeded by all of the id.
+    """
+    names = ids.astype(np.uint64)
+    seeds = mixed(names ^ np.uint64(kind << LOCAL_BITS + 40))
+    steps = np.arange(-(-count // 4), dtype=np.uint64) * GOLDEN
+    lanes = mixed(seeds[:, None] + steps).astype("<u8", copy=False).view("<u2")
+    words = (lanes[:, :count] & np.uint16(len(lexicon.token_ids) - 1)).astype(np.uint16)
+    numbers = (names & np.uint64(MAX_LOCAL_ID)) + mixed(names >> np.uint64(LOCAL_BITS))
+    words[:, 0] = numbers & np.uint64(lexicon.starts - 1)
+    return words
+
+
+def _name(prompt: Prompt) -> tuple[int, int]:
+    """A tail is that of one turn of one play."""
+    return prompt.tail_id, prompt.tokens
+
+
+def _size(made: str | list[int]) -> int:
+    return len(made) * (1 if isinstance(made, str) else 8)
