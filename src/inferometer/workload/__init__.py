@@ -4,14 +4,17 @@ Says nothing about when a turn is sent or by whom: that is `load`.
 """
 
 from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
+from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
 from inferometer.workload.fixed import FixedLengths
 from inferometer.workload.profiles import AgentProfile, LogNormal, Profile, named
 from inferometer.workload.prompts import PromptText, play_key, prompt_of, reblock
+from inferometer.workload.reading import Reading, ReadOptions, ReadReport
+from inferometer.workload.sessionfile import SessionWriter
 from inferometer.workload.sources import Workload, open_workload, sessions_digest
 from inferometer.workload.synthetic import synthesize
-from inferometer.workload.weka import Corpus, ReadReport, read_corpus, read_weka
 
 __all__ = [
+    "READERS",
     "AgentProfile",
     "AgenticWorkload",
     "Corpus",
@@ -19,7 +22,10 @@ __all__ = [
     "LogNormal",
     "Profile",
     "PromptText",
+    "ReadOptions",
     "ReadReport",
+    "Reading",
+    "SessionWriter",
     "StartPlan",
     "Workload",
     "named",
@@ -32,5 +38,6 @@ __all__ = [
     "read_weka",
     "reblock",
     "sessions_digest",
+    "stream",
     "synthesize",
 ]

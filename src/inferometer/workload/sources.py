@@ -19,10 +19,12 @@ import orjson
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError, Problem
 from inferometer.workload.agentic import AgenticWorkload, StartPlan
+from inferometer.workload.corpus import read_corpus
+from inferometer.workload.files import raw_chunks, trace_files
 from inferometer.workload.fixed import FixedLengths
 from inferometer.workload.profiles import named
+from inferometer.workload.reading import ReadReport
 from inferometer.workload.synthetic import synthesize
-from inferometer.workload.weka import ReadReport, bytes_of, read_corpus, trace_files
 
 SYNTHETIC = "synthetic:"
 KEPT = 2
@@ -121,10 +123,10 @@ def _sessions(source: str, seed: int) -> _Kept:
 @lru_cache(KEPT)
 def _digest_of(stamps: tuple[_Stamp, ...]) -> str:
     digest = hashlib.sha256()
-    for file, *_ in stamps:
-        data = bytes_of(file)
-        digest.update(f"{file.name}\n{len(data)}\n".encode())
-        digest.update(data)
+    for file, _, _, size, *_ in stamps:
+        digest.update(f"{file.name}\n{size}\n".encode())
+        for piece in raw_chunks(file):
+            digest.update(piece)
     return digest.hexdigest()
 
 
