@@ -158,7 +158,7 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     broken = request(0)
     del broken["in"], broken["hash_ids"]
     nested = {"t": 3, "type": "subagent", "duration_ms": 1, "requests": [request(0, out=-1)]}
-    inner = {"t": 3, "type": "subagent", "requests": [{**nested}]}
+    inner = {"t": 3, "type": "subagent", "status": "completed", "requests": [{**nested}]}
     path = write(tmp_path, trace(request(0), broken, nested, inner, 7, hash_id_scope="global"))
     assert problems_of(path) == [
         "a.json: hash_id_scope: expected \"local\" (ids are of this trace alone), got 'global'",
@@ -232,7 +232,7 @@ def test_a_file_without_a_trace(tmp_path: Path, name: str, content: str, problem
 def test_a_path_without_traces(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match=r"expected \.json, \.jsonl or \.csv files \(also \.gz, \.zst\), found none",
+        match=r"or \.csv files \(also \.gz, \.zst\), found none",
     ):
         read_weka(tmp_path)
     with pytest.raises(InputError, match="no such file or directory"):

@@ -63,8 +63,8 @@ class Session:
     id: str
     block_size: int
     turns: tuple[Turn, ...]
-    arrival_s: float | None = None
-    """When it began in the recording, from the start of that; None where that means nothing."""
+    start_ns: int | None = None
+    """When it was recorded to begin, on one clock for all sessions; None where nothing says."""
     common_ids: int = 0
     scope: int = 0
 

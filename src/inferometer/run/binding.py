@@ -10,6 +10,9 @@ from inferometer.core import Prompt, Session, Turn
 from inferometer.run.job import Job
 from inferometer.workload import Workload, open_workload, play_key, prompt_of, reblock
 
+COMMON = -1
+"""Stands for a lane in the key of blocks that all lanes share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begin:
@@ -53,7 +56,8 @@ class BoundWorkload:
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         """The turn's prompt in this play."""
-        prompt = prompt_of(session, turn, self._key(lane, play))
+        common = self._key(COMMON, session.scope)
+        prompt = prompt_of(session, turn, self._key(lane, play), common)
         return prompt if self._block_size is None else reblock(prompt, self._block_size)
 
     def notes(self) -> Mapping[str, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -111,7 +111,9 @@ class AgenticWorkload:
     def session(self, lane: int, play: int) -> Session:
         """The session of a lane's play."""
         deal, place = divmod(play * self._lanes + lane, len(self._sessions))
-        return self._sessions[self._deal(deal)[place]]
+        session = self._sessions[self._deal(deal)[place]]
+        # Played again, what sessions have in common is not in the cache from the last time.
+        return replace(session, scope=deal) if session.common_ids and deal else session
 
     def start(self, lane: int) -> StartPlan:
         """Where the lane's first play starts; every later one starts at turn 0."""

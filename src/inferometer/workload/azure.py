@@ -83,7 +83,7 @@ AZURE = Reader("azure", _claims, _read)
 def _session(file: Path, line: int, row: _Row, first_ns: int) -> Session:
     ids = np.arange(row.tokens // BLOCK_SIZE, dtype=np.int64)
     turn = single(ids, row.tokens, max(1, row.output))
-    return Session(f"{file.name}:{line}", BLOCK_SIZE, (turn,), (row.at_ns - first_ns) / NS)
+    return Session(f"{file.name}:{line}", BLOCK_SIZE, (turn,), row.at_ns - first_ns)
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:

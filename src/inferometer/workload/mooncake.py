@@ -121,8 +121,8 @@ class _Trace:
         turns = self._turns(own)
         for row in own:
             self._tally(row)
-        arrival_s = None if first.at_ms is None else first.at_ms / 1000
-        return Session(name, self._size, turns, arrival_s, common)
+        start_ns = None if first.at_ms is None else round(first.at_ms * MS)
+        return Session(name, self._size, turns, start_ns, common)
 
     def _delta_of(self, own: Sequence[MooncakeRow]) -> bool:
         return self._delta and len(own) > 1

@@ -52,8 +52,8 @@ class SessionWriter:
 
 def _session_row(session: Session) -> dict[str, Any]:
     row: dict[str, Any] = {"id": session.id}
-    if session.arrival_s is not None:
-        row["arrival_s"] = session.arrival_s
+    if session.start_ns is not None:
+        row["start_ns"] = session.start_ns
     if session.common_ids:
         row["common_ids"] = session.common_ids
     return row | {"turns": [_turn_row(session.turns, turn) for turn in session.turns]}
@@ -163,4 +163,4 @@ def _session(text: bytes, size: int, check: SessionCheck, reading: Reading) -> S
         )
         for index, (turn, own) in enumerate(zip(row["turns"], ids, strict=True))
     )
-    return Session(row["id"], size, turns, row.get("arrival_s"), row.get("common_ids") or 0)
+    return Session(row["id"], size, turns, row.get("start_ns"), row.get("common_ids") or 0)

@@ -36,10 +36,6 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _is_seconds(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2e9
-
-
 def _is_pair(value: Any) -> bool:
     good = _whole(0, MAX_ID)
     return isinstance(value, list) and len(value) == 2 and good(value[0]) and good(value[1])
@@ -51,7 +47,7 @@ def _list_of(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 SESSION: Mapping[str, Field] = {
     "id": Field("a non-empty string", _is_name),
-    "arrival_s": Field("a number of seconds in [0, 2e9]", _is_seconds, False),
+    "start_ns": Field("nanoseconds in [0, 2^62]", _whole(0, MAX_NS), False),
     "common_ids": Field("an integer >= 0", _whole(0, MAX_ID), False),
     "turns": Field("a list of at least one turn", lambda v: isinstance(v, list) and bool(v)),
 }
