@@ -276,10 +276,10 @@ class Lanes:
     def _max_tokens(self, lane: Lane, turn: Turn) -> int:
         if lane.warm_left == 0:
             return turn.output_tokens
-        if self.config.workload.kind == "agentic":
+        if lane.play is not None and len(lane.play.session.turns) > 1:
             return 1
-        # Lanes that all start at once would stay in step: the first fixed-length answers are cut
-        # to different lengths, so that the window opens on lanes spread over a whole request.
+        # Lanes that all start at once would stay in step: the first answers of single requests are
+        # cut to different lengths, so that the window opens on lanes spread over a whole request.
         return math.ceil(turn.output_tokens * (lane.index + 1) / self.config.lanes)
 
     async def _exchange(self, lane: Lane, turn: Turn, request: Request) -> None:

@@ -48,7 +48,7 @@ class BoundWorkload:
 
     def start(self, lane: int) -> Begin:
         """Where the lane's first play begins."""
-        if self._settings.kind == "fixed":
+        if self._workload.one_turn:
             # Each play is one whole request: the first few plays of a lane are its warm-up.
             return Begin(frozenset(), self._settings.warmup_requests_per_lane)
         plan = self._workload.start(lane)

@@ -93,6 +93,7 @@ class AgenticWorkload:
         if not sessions:
             raise InputError("an agentic workload needs at least one session")
         self._sessions = tuple(sessions)
+        self._one_turn = all(len(session.turns) == 1 for session in self._sessions)
         self._settings = settings
         self._lanes = lanes
         self._deal = lru_cache(maxsize=4)(self._shuffled)
@@ -107,6 +108,11 @@ class AgenticWorkload:
     def wrapped_lanes(self) -> int:
         """Lanes beyond the number of sessions: each plays one that another lane plays too."""
         return max(0, self._lanes - len(self._sessions))
+
+    @property
+    def one_turn(self) -> bool:
+        """Whether every session is one request: then there is no turn to start in."""
+        return self._one_turn
 
     def session(self, lane: int, play: int) -> Session:
         """The session of a lane's play."""

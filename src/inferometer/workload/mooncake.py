@@ -17,7 +17,7 @@ import numpy as np
 from inferometer.core import Session, Turn
 from inferometer.errors import Problem
 from inferometer.workload.hashes import Ids
-from inferometer.workload.mooncake_rows import MooncakeRow, Votes, rows, votes
+from inferometer.workload.mooncake_rows import MooncakeRow, rows, votes
 from inferometer.workload.oneturn import single
 from inferometer.workload.reading import Placed, Reader, Reading
 
@@ -25,7 +25,7 @@ BLOCK_SIZE = 512
 MS = 1_000_000
 """Nanoseconds."""
 _KEYS = re.compile(rb'"input_length"\s*:')
-_NO_VOTES = Votes({}, 0, 0)
+_MOST = 2**63 - 1
 
 
 def _claims(head: bytes) -> bool:
@@ -178,7 +178,8 @@ class _Trace:
 
 def _bound(own: Sequence[MooncakeRow]) -> int:
     """One more than the highest id; 0 without ids."""
-    return 1 + max((int(row.ids.max(initial=-1)) for row in own if row.ids is not None), default=-1)
+    most = max((int(row.ids.max(initial=-1)) for row in own if row.ids is not None), default=-1)
+    return min(1 + most, _MOST)
 
 
 def _gap_ns(before: MooncakeRow, row: MooncakeRow) -> int:
