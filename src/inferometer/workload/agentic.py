@@ -16,6 +16,7 @@ import numpy as np
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError
 from inferometer.workload.graph import ROOT
+from inferometer.workload.prefixcache import PrefixCache, spaces
 
 _ORDER, _START = 1, 2
 """Apart in the seeds, so that the order of sessions does not move the starts."""
@@ -63,6 +64,8 @@ def prefix_hit(sessions: Sequence[Session]) -> float:
     block hashes do, so a lookup by id is exact. Replies are not cached: the next prompt holds the
     recorded ones.
     """
+    if any(session.common_ids for session in sessions):
+        return _prefix_hit_of_all(sessions)
     hits = total = 0
     for session in sessions:
         seen = np.zeros(1 + max(int(t.block_ids.max(initial=0)) for t in session.turns), np.bool_)
@@ -72,6 +75,17 @@ def prefix_hit(sessions: Sequence[Session]) -> float:
             hits += leading * session.block_size
             total += turn.input_tokens
             seen[turn.block_ids] = True
+    return hits / total
+
+
+def _prefix_hit_of_all(sessions: Sequence[Session]) -> float:
+    """The same where sessions have blocks in common, each sent once in the order given."""
+    cache, hits, total = PrefixCache(), 0, 0
+    for number, session in enumerate(sessions):
+        for turn in session.turns:
+            hits += len(cache.send(spaces(session, turn, number))) * session.block_size
+            total += turn.input_tokens
+        cache.drop(number)
     return hits / total
 
 

@@ -6,15 +6,20 @@ The one place that names the readers. A format is told by what a file begins wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
 
 from inferometer.core import Session
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.workload.azure import AZURE
 from inferometer.workload.files import head, trace_files
+from inferometer.workload.hashes import kept_once
 from inferometer.workload.mooncake import MOONCAKE
+from inferometer.workload.prompts import MAX_LOCAL_ID
 from inferometer.workload.reading import Reader, Reading, ReadOptions, ReadReport
 from inferometer.workload.sessionfile import SESSIONS
 from inferometer.workload.weka import WEKA
@@ -76,7 +81,22 @@ def _of_file(file: Path, asked: Reader | None, reading: Reading) -> Iterator[Ses
     reading.formats[reader.name] += 1
     for placed in reader.read(file, reading):
         if reading.accepts(placed, str(file)):
-            yield placed.session
+            yield _renumbered(placed.session, reading)
+
+
+def _renumbered(session: Session, reading: Reading) -> Session:
+    """Ids that would not fit beside a play's key are replaced by their rank within the session."""
+    common, turns = session.common_ids, session.turns
+    most = max((int(turn.block_ids.max(initial=0)) for turn in turns), default=0)
+    if most - common <= MAX_LOCAL_ID:
+        return session
+    reading.tally["renumbered"] += 1
+    ids = np.concatenate([turn.block_ids for turn in turns])
+    own = ids >= common
+    ids[own] = common + np.unique(ids[own], return_inverse=True)[1]
+    parts = np.split(ids, np.cumsum([len(turn.block_ids) for turn in turns])[:-1])
+    renewed = (replace(t, block_ids=part) for t, part in zip(turns, kept_once(parts), strict=True))
+    return replace(session, turns=tuple(renewed))
 
 
 def _told(file: Path) -> Reader:

@@ -7,15 +7,15 @@ hold, and how much is in use over time. Shows nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from inferometer.clock import NS
-from inferometer.core import Session, Turn
-from inferometer.workload.hashes import Ids
-from inferometer.workload.prefixcache import PrefixCache
+from inferometer.core import Session
+from inferometer.workload.prefixcache import PrefixCache, spaces
 from inferometer.workload.shape import Shape, measure
 from inferometer.workload.timeline import timeline
 
@@ -147,17 +147,6 @@ def reuse_of(sessions: Sequence[Session], lanes: int) -> Reuse:
     return found
 
 
-def spaces(session: Session, turn: Turn, number: int) -> list[tuple[Hashable, Ids]]:
-    """A turn's ids in runs of those that all sessions share and those of the session alone."""
-    ids = turn.block_ids
-    if not session.common_ids or not len(ids):
-        return [(number, ids)]
-    common = ids < session.common_ids
-    cuts = (np.flatnonzero(np.diff(common)) + 1).tolist()
-    bounds = zip([0, *cuts], [*cuts, len(ids)], strict=True)
-    return [("common" if common[low] else number, ids[low:high]) for low, high in bounds]
-
-
 def _thin(found: Reuse) -> None:
     """Keep, of even parts of the requests, the one at which most was in use."""
     count = len(found.at_s)
@@ -165,8 +154,7 @@ def _thin(found: Reuse) -> None:
         return
     cuts = np.linspace(0, count, SERIES_POINTS + 1).astype(int).tolist()
     in_use = np.array(found.in_use_tokens)
-    parts = zip(cuts, cuts[1:], strict=False)
-    kept = [low + int(in_use[low:high].argmax()) for low, high in parts]
+    kept = [low + int(in_use[low:high].argmax()) for low, high in pairwise(cuts)]
     found.at_s = [found.at_s[index] for index in kept]
     found.in_use_tokens = [found.in_use_tokens[index] for index in kept]
 

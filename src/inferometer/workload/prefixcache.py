@@ -13,10 +13,22 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 
+from inferometer.core import Session, Turn
 from inferometer.workload.hashes import Ids
 
 DENSE = 1 << 22
 """Ids below are places in an array; larger ones get the next free place."""
+
+
+def spaces(session: Session, turn: Turn, number: int) -> list[tuple[Hashable, Ids]]:
+    """A turn's ids in runs of those that all sessions share and those of the session alone."""
+    ids = turn.block_ids
+    if not session.common_ids or not len(ids):
+        return [(number, ids)]
+    common = ids < session.common_ids
+    cuts = (np.flatnonzero(np.diff(common)) + 1).tolist()
+    bounds = zip([0, *cuts], [*cuts, len(ids)], strict=True)
+    return [("common" if common[low] else number, ids[low:high]) for low, high in bounds]
 
 
 class PrefixCache:

@@ -7,21 +7,17 @@ path. Nothing is guessed silently: what had to be inferred or left out is counte
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import orjson
 
-from inferometer.core import Session, Turn
+from inferometer.core import Session
 from inferometer.errors import Problem
 from inferometer.workload.fanout import Call, recover
 from inferometer.workload.files import content, kind_of, lines
 from inferometer.workload.graph import ROOT, Recorded, RecordedAgent, build_graph
 from inferometer.workload.hashes import Ids, Parsed, kept_once
-from inferometer.workload.prompts import MAX_LOCAL_ID
 from inferometer.workload.reading import Placed, Reader, Reading
 from inferometer.workload.weka_schema import IDS, Row, TraceCheck
 from inferometer.workload.weka_times import (
@@ -89,7 +85,7 @@ def _session(trace: Row, reading: Reading) -> Session:
     root = RecordedAgent(ROOT, scope.requests(root_rows, spans), spans[0].start_ns, None)
     graph = build_graph(root, _subagents(rows, spans, scope))
     reading.tally["early_starts"] += graph.early_starts
-    return Session(trace["id"], trace["block_size"], _renumbered(graph.turns, reading.tally))
+    return Session(trace["id"], trace["block_size"], graph.turns)
 
 
 def _subagents(rows: Sequence[Row], root: Sequence[Interval], scope: _Scope) -> list[RecordedAgent]:
@@ -166,15 +162,3 @@ class _Scope:
         tally["fanned_parallel"] += found.parallel
         tally["context_resets"] += found.resets
         return found.chains
-
-
-def _renumbered(turns: tuple[Turn, ...], tally: Counter[str]) -> tuple[Turn, ...]:
-    """Ids that would not fit beside a play's key are replaced by their rank within the session."""
-    ids = np.concatenate([turn.block_ids for turn in turns])
-    if not len(ids) or ids.max() <= MAX_LOCAL_ID:
-        return turns
-    tally["renumbered"] += 1
-    ranks = np.unique(ids, return_inverse=True)[1].astype(np.int64)
-    cuts = np.cumsum([len(turn.block_ids) for turn in turns])[:-1]
-    parts = np.split(ranks, cuts)
-    return tuple(replace(turn, block_ids=part) for turn, part in zip(turns, parts, strict=True))
