@@ -5,14 +5,26 @@ Says nothing about when a turn is sent or by whom: that is `load`.
 
 from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
 from inferometer.workload.calibrate import calibrate
+from inferometer.workload.caveats import caveats
 from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
 from inferometer.workload.distributions import LogNormal, Quantiles
+from inferometer.workload.files import packed
 from inferometer.workload.fixed import FixedLengths
+from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
 from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
 from inferometer.workload.prompts import PromptText, play_key, prompt_of, reblock
 from inferometer.workload.reading import Reading, ReadOptions, ReadReport
+from inferometer.workload.sampling import Filter, chosen, longest, sample
 from inferometer.workload.sessionfile import SessionWriter
-from inferometer.workload.sources import Workload, open_workload, sessions_digest
+from inferometer.workload.sources import (
+    PathSource,
+    Workload,
+    drawn_sessions,
+    named_sessions,
+    open_workload,
+    sessions_digest,
+    source_of,
+)
 from inferometer.workload.synthetic import synthesize
 
 __all__ = [
@@ -20,8 +32,11 @@ __all__ = [
     "AgentProfile",
     "AgenticWorkload",
     "Corpus",
+    "Filter",
     "FixedLengths",
+    "Inspection",
     "LogNormal",
+    "PathSource",
     "Profile",
     "PromptText",
     "Quantiles",
@@ -29,11 +44,19 @@ __all__ = [
     "ReadReport",
     "Reading",
     "SessionWriter",
+    "Spread",
     "StartPlan",
     "Workload",
     "calibrate",
+    "caveats",
+    "chosen",
+    "drawn_sessions",
+    "inspect_sessions",
+    "longest",
     "named",
+    "named_sessions",
     "open_workload",
+    "packed",
     "plan_start",
     "play_key",
     "prefix_hit",
@@ -42,7 +65,9 @@ __all__ = [
     "read_corpus",
     "read_weka",
     "reblock",
+    "sample",
     "sessions_digest",
+    "source_of",
     "stream",
     "synthesize",
 ]

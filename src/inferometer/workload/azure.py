@@ -73,7 +73,6 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
         latest_ns = row.at_ns
         reading.tally["zero_output"] += row.output == 0
         reading.tally["hash_none"] += 1
-        reading.tally["api_time_unknown"] += 1
         yield Placed(_session(file, line, row, first_ns), line, named=False)
 
 

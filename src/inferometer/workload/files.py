@@ -73,6 +73,21 @@ def raw_chunks(file: Path) -> Iterator[bytes]:
 
 
 @contextmanager
+def packed(file: Path, suffix: str) -> Iterator[BinaryIO]:
+    """A new file to write to, packed as the suffix says: `.gz`, `.zst`, any other is plain."""
+    with file.open("wb") as plain:
+        if suffix == ".gz":
+            # Without a time and a name in it, so that the same sessions are the same bytes.
+            with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as target:
+                yield cast(BinaryIO, target)
+        elif suffix == ".zst":
+            with zstd.ZstdFile(plain, "w") as target_zst:
+                yield cast(BinaryIO, target_zst)
+        else:
+            yield plain
+
+
+@contextmanager
 def _named(file: Path) -> Iterator[None]:
     try:
         yield

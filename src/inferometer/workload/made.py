@@ -126,25 +126,37 @@ class Chat:
         return Session(name, BLOCK_SIZE, tuple(turns), None, common)
 
 
+class Named(NamedTuple):
+    """A made workload by its text: its kind, its recipe, and all that its digest covers."""
+
+    kind: str
+    recipe: Recipe
+    identity: str
+
+
+def drawn_session(named: Named, seed: int, lane: int, play: int) -> Session:
+    """The session of a lane's play."""
+    seeds = np.random.SeedSequence([seed, _MADE, lane, play])
+    return named.recipe.draw(f"{named.kind}-{lane}-{play}", np.random.default_rng(seeds))
+
+
 class MadeWorkload:
     """Sessions of a recipe, without end."""
 
     wrapped_lanes = 0
 
-    def __init__(self, kind: str, recipe: Recipe, settings: WorkloadSettings) -> None:
-        self._kind = kind
-        self._recipe = recipe
+    def __init__(self, named: Named, settings: WorkloadSettings) -> None:
+        self._named = named
         self._settings = settings
 
     @property
     def one_turn(self) -> bool:
         """Whether every session is one request."""
-        return self._recipe.one_turn
+        return self._named.recipe.one_turn
 
     def session(self, lane: int, play: int) -> Session:
         """The session of a lane's play."""
-        seeds = np.random.SeedSequence([self._settings.seed, _MADE, lane, play])
-        return self._recipe.draw(f"{self._kind}-{lane}-{play}", np.random.default_rng(seeds))
+        return drawn_session(self._named, self._settings.seed, lane, play)
 
     def start(self, lane: int) -> StartPlan:
         """Where the lane's first play starts; every later one starts at turn 0."""
@@ -206,14 +218,6 @@ _RECIPES: Mapping[str, Callable[..., Recipe]] = {
     "chat": Chat,
 }
 EMPIRICAL = "empirical"
-
-
-class Named(NamedTuple):
-    """A made workload by its text: its kind, its recipe, and all that its digest covers."""
-
-    kind: str
-    recipe: Recipe
-    identity: str
 
 
 def made(source: str) -> Named | None:

@@ -121,6 +121,7 @@ class _Trace:
         turns = self._turns(own)
         for row in own:
             self._tally(row)
+        self._reading.tally["api_time_unknown"] += len(own) - 1
         start_ns = None if first.at_ms is None else round(first.at_ms * MS)
         return Session(name, self._size, turns, start_ns, common)
 
@@ -168,7 +169,6 @@ class _Trace:
     def _tally(self, row: MooncakeRow) -> None:
         tally = self._reading.tally
         tally["zero_output"] += row.output == 0
-        tally["api_time_unknown"] += 1
         if row.ids is None:
             tally["hash_none"] += 1
         else:

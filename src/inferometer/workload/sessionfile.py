@@ -106,8 +106,9 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
             reading.tally["skipped"] += 1
         else:
             reading.tally["hash_floor"] += len(session.turns)
-            unknown = sum(turn.duration_ns is None for turn in session.turns)
-            reading.tally["api_time_unknown"] += unknown
+            followed = {before for turn in session.turns for before in turn.after}
+            silent = sum(session.turns[before].duration_ns is None for before in followed)
+            reading.tally["api_time_unknown"] += silent
             yield Placed(session, line)
 
 

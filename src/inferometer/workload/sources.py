@@ -23,12 +23,21 @@ from inferometer.workload.agentic import AgenticWorkload, StartPlan
 from inferometer.workload.corpus import READERS, read_corpus
 from inferometer.workload.files import raw_chunks, trace_files
 from inferometer.workload.fixed import FixedLengths
-from inferometer.workload.made import EMPIRICAL, KINDS, MadeWorkload, key_values, made
+from inferometer.workload.made import (
+    EMPIRICAL,
+    KINDS,
+    MadeWorkload,
+    drawn_session,
+    key_values,
+    made,
+)
 from inferometer.workload.profiles import MOST_SESSIONS, Profile, named
 from inferometer.workload.reading import ReadOptions, ReadReport, options_of
 from inferometer.workload.synthetic import synthesize
 
 SYNTHETIC = "synthetic"
+DRAWN = 1000
+"""Sessions that stand for a workload without end."""
 KEPT = 2
 """Sets of sessions kept in this process: every point of a sweep opens the same one."""
 
@@ -90,9 +99,17 @@ def open_workload(settings: WorkloadSettings, lanes: int) -> Workload:
         raise InputError(f"{settings.sessions}: the sessions have changed since the plan was made")
     drawn = made(settings.sessions)
     if drawn is not None:
-        return MadeWorkload(drawn.kind, drawn.recipe, settings)
+        return MadeWorkload(drawn, settings)
     sessions, notes = named_sessions(settings.sessions, settings.seed)
     return AgenticWorkload(sessions, settings, lanes, notes)
+
+
+def drawn_sessions(source: str, seed: int, count: int = DRAWN) -> tuple[Session, ...] | None:
+    """Some sessions of a workload that has no end; None for any other."""
+    drawn = made(source)
+    if drawn is None:
+        return None
+    return tuple(drawn_session(drawn, seed, 0, play) for play in range(count))
 
 
 def sessions_digest(source: str) -> str:
