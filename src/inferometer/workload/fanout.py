@@ -42,6 +42,13 @@ class FanOut(NamedTuple):
     """Times the scope's own agent went on from a context of which it kept less than half."""
 
 
+class _Link(NamedTuple):
+    """What a request goes on from, and whether it keeps all of its blocks."""
+
+    request: int
+    whole: bool
+
+
 class _Chain(NamedTuple):
     """Requests that go on from each other, by index in order of time."""
 
@@ -57,9 +64,9 @@ def recover(calls: Sequence[Call]) -> FanOut:
        had ended when it started and of whose blocks it keeps at least half, or that overlap it by
        less than a second and of which it keeps all; of equals, from the latest to end. Such
        requests form chains.
-    2. Where several go on from one, the one with most requests after it is the same chain; each
-       other begins a chain that branches off there. A request that goes on from none begins one
-       that branches off nowhere.
+    2. Where several go on from one, the same chain is the one with most requests after it, of
+       those that keep all of its blocks if there are such; each other begins a chain that branches
+       off there. A request that goes on from none begins one that branches off nowhere.
     3. A chain is an agent of its own where the recording shows two at work: it overlaps the agent
        it branched off from (the scope's own where it branches off nowhere), or that one went on
        later from where it was before. Else it is the same agent with another context.
@@ -71,19 +78,22 @@ def recover(calls: Sequence[Call]) -> FanOut:
     return FanOut(tuple(numbers), agents, _parallel(calls, numbers), resets)
 
 
-def _links(calls: Sequence[Call]) -> list[int | None]:
+def _links(calls: Sequence[Call]) -> list[_Link | None]:
     """The request that each one goes on from."""
     ends = np.array([call.end_ns for call in calls], np.int64)
     lengths = np.array([len(call.block_ids) for call in calls], np.int64)
-    found: list[int | None] = []
+    found: list[_Link | None] = []
     shared = np.empty(0, np.int64)
     for index, call in enumerate(calls):
         shared = _shared(calls, index, shared, lengths)
         overlap_ns = ends[:index] - call.start_ns
         least = np.where(overlap_ns > 0, 1.0, KEPT_SHARE) * lengths[:index]
         able = np.flatnonzero((overlap_ns < NEAR_NS) & (lengths[:index] > 0) & (shared >= least))
-        best = np.lexsort((able, ends[able], shared[able]))
-        found.append(int(able[best[-1]]) if len(best) else None)
+        if len(able):
+            best = int(able[np.lexsort((able, ends[able], shared[able]))[-1]])
+            found.append(_Link(best, bool(shared[best] == lengths[best])))
+        else:
+            found.append(None)
     return found
 
 
@@ -104,26 +114,26 @@ def _shared(calls: Sequence[Call], index: int, before: Ids, lengths: Ids) -> Ids
     return shared
 
 
-def _chains(before: Sequence[int | None]) -> list[_Chain]:
-    """The heaviest paths of the forest that `before` draws, in order of their first request."""
+def _chains(before: Sequence[_Link | None]) -> list[_Chain]:
+    """The paths of the forest that `before` draws, in order of their first request."""
     weight = [1] * len(before)
     for index in range(len(before) - 1, -1, -1):
-        if (other := before[index]) is not None:
-            weight[other] += weight[index]
-    heir: dict[int, int] = {}
-    for index, other in enumerate(before):
-        if other is not None and weight[index] > weight[heir.get(other, index)]:
-            heir[other] = index
-        elif other is not None:
-            heir.setdefault(other, index)
+        if (link := before[index]) is not None:
+            weight[link.request] += weight[index]
+    heirs: dict[int, tuple[bool, int, int]] = {}
+    for index, link in enumerate(before):
+        if link is not None:
+            # Of equals the earliest: a later one has the lower last number.
+            claim = (link.whole, weight[index], -index)
+            heirs[link.request] = max(claim, heirs.get(link.request, claim))
     chain_of: list[_Chain] = []
     chains = []
-    for index, other in enumerate(before):
-        if other is not None and heir[other] == index:
-            chain = chain_of[other]
+    for index, link in enumerate(before):
+        if link is not None and heirs[link.request][2] == -index:
+            chain = chain_of[link.request]
             chain.members.append(index)
         else:
-            chain = _Chain([index], other)
+            chain = _Chain([index], None if link is None else link.request)
             chains.append(chain)
         chain_of.append(chain)
     return chains

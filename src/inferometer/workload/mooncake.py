@@ -145,8 +145,7 @@ class _Trace:
         if self._delta_of(own):
             return self._summed(own)
         # Rows without ids share what lies before: a conversation only grows.
-        most, above = max(row.tokens for row in own) // self._size, _bound(own)
-        made = np.arange(above, above + most, dtype=np.int64)
+        made = _made(_bound(own), max(row.tokens for row in own) // self._size)
         return [
             ((made if row.ids is None else row.ids)[: row.tokens // self._size], row.tokens)
             for row in own
@@ -162,8 +161,7 @@ class _Trace:
         begin = np.empty(0, np.int64) if first is None else first[: totals[0] // self._size]
         # Later blocks start where the one before ends, not where the recorder hashed from.
         above = int(begin.max(initial=-1)) + 1
-        more = np.arange(above, above + totals[-1] // self._size - len(begin), dtype=np.int64)
-        whole = np.concatenate([begin, more])
+        whole = np.concatenate([begin, _made(above, totals[-1] // self._size - len(begin))])
         return [(whole[: total // self._size], total) for total in totals]
 
     def _tally(self, row: MooncakeRow) -> None:
@@ -180,6 +178,12 @@ def _bound(own: Sequence[MooncakeRow]) -> int:
     """One more than the highest id; 0 without ids."""
     most = max((int(row.ids.max(initial=-1)) for row in own if row.ids is not None), default=-1)
     return min(1 + most, _MOST)
+
+
+def _made(above: int, count: int) -> Ids:
+    """Ids that no row has: from a number on, or the last ones there are."""
+    first = min(above, _MOST - count)
+    return np.arange(first, first + count, dtype=np.int64)
 
 
 def _gap_ns(before: MooncakeRow, row: MooncakeRow) -> int:

@@ -169,7 +169,9 @@ def read_profile(file: Path) -> Profile:
 def profile_text(profile: Profile, comment: str) -> str:
     """A profile as a file, with a comment of one or more lines at its head."""
     head = "".join(f"# {line}\n" for line in comment.splitlines())
-    return head + yaml.safe_dump(_plain(asdict(profile)), sort_keys=False, width=100, default_flow_style=None)
+    return head + yaml.safe_dump(
+        _plain(asdict(profile)), sort_keys=False, width=100, default_flow_style=None
+    )
 
 
 def _plain(value: object) -> object:
