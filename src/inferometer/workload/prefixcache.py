@@ -17,7 +17,7 @@ from inferometer.core import Session, Turn
 from inferometer.workload.hashes import Ids
 
 DENSE = 1 << 22
-"""Ids below are places in an array; larger ones get the next free place."""
+"""Ids below have a place in an array each; larger ones take the places between, as they come."""
 
 
 def spaces(session: Session, turn: Turn, number: int) -> list[tuple[Hashable, Ids]]:
@@ -92,15 +92,16 @@ class _Space:
 
     def places(self, ids: Ids) -> Ids:
         """Where in `last` the blocks of these ids stand; makes room for new ones."""
-        most = int(ids.max())
-        if most >= DENSE:
-            large = self._large
-            ids = np.array([large.setdefault(i, len(large)) for i in ids.tolist()], np.int64)
-            most = len(large)
-        if most >= len(self.last):
-            more = np.full(max(most + 1 - len(self.last), len(self.last)), -1, np.int64)
+        large, known = ids >= DENSE, self._large
+        places = np.where(large, 0, ids) * 2
+        if large.any():
+            ranks = [known.setdefault(each, len(known)) for each in ids[large].tolist()]
+            places[large] = np.array(ranks, np.int64) * 2 + 1
+        missing = int(places.max()) + 1 - len(self.last)
+        if missing > 0:
+            more = np.full(max(missing, len(self.last)), -1, np.int64)
             self.last = np.concatenate([self.last, more])
-        return ids
+        return places
 
 
 class _Sums:
