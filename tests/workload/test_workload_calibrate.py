@@ -108,7 +108,7 @@ def test_a_generator_that_is_off_is_seen(recorded: tuple[Session, ...]) -> None:
         "sessions with sub-agents": replace(corpus, subagent_session_share=0.4),
     }
     for name, profile in wrong.items():
-        told = list(differences(recorded, synthesize(profile, 192, 42)))
+        told = list(differences(recorded, synthesize(profile, 64, 42)))
         assert any(line.startswith(name) for line in told), name
 
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import orjson
 
 Ids = npt.NDArray[np.int64]
+WORTH_IT = 16_384
+"""Bytes from which on it pays to read lists apart."""
 _LIST = re.compile(rb'"hash_ids"\s*:\s*\[([0-9,\s]+)\]')
 _MARK = "\x01hash_ids\x01"
 _OVERFLOW = np.iinfo(np.int64).max
@@ -28,7 +30,8 @@ class Parsed:
         """Raises orjson.JSONDecodeError with the place in the text as it is."""
         self._arrays: list[Ids] = []
         try:
-            self.value: Any = orjson.loads(self._without_lists(text))
+            short = len(text) < WORTH_IT
+            self.value: Any = orjson.loads(text if short else self._without_lists(text))
         except ValueError:  # of a list or of the rest: as it stands, for the place and the words
             self._arrays = []
             self.value = orjson.loads(text)
