@@ -6,7 +6,7 @@ or with what it adds to it (delta). Which one is told here from the rows themsel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from inferometer.workload.reading import MAX_TOKENS, Reading
 
 FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "session_id", "delay")
 MAX_MS = 2e12
+Fault = Callable[[str | None, str], None]
+"""Notes a problem of the row at hand: its field, and what is wrong."""
 
 
 class MooncakeRow(NamedTuple):
@@ -119,22 +121,7 @@ def _checked(
     if row.get("session_id") is not None and name is None:
         fault("session_id", "expected a text or an integer")
     ids = _ids(parsed, row, block_size, fault)
-    for key, most in (("timestamp", MAX_MS), ("delay", MAX_MS)):
-        value = row.get(key)
-        if value is not None and not _is_number(value, most):
-            fault(key, f"expected milliseconds in [0, {most:.0e}], got {value!r}"[:120])
-    if row.get("timestamp") is None and row.get("delay") is None and name is None:
-        fault("timestamp", "missing; expected milliseconds from the start of the trace")
-    for key, least in (("input_length", 1), ("output_length", 0)):
-        value = row.get(key)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or not least <= value <= MAX_TOKENS
-        ):
-            got = f", got {value!r}"[:80] if key in row else ""
-            missing = "" if key in row else "missing; "
-            fault(key, f"{missing}expected an integer from {least} to {MAX_TOKENS} (tokens){got}")
+    _check_numbers(row, name, fault)
     if row.get("block_size", block_size) != block_size:
         fault("block_size", f"expected {block_size}, got {row['block_size']!r}"[:120])
     if reading.found > before:
@@ -151,7 +138,27 @@ def _checked(
     )
 
 
-def _ids(parsed: Parsed, row: dict[str, Any], block_size: int, fault: Any) -> Ids | None:
+def _check_numbers(row: Mapping[str, Any], name: str | None, fault: Fault) -> None:
+    """Times and lengths; a row that is no part of a conversation must say when."""
+    for key, most in (("timestamp", MAX_MS), ("delay", MAX_MS)):
+        value = row.get(key)
+        if value is not None and not _is_number(value, most):
+            fault(key, f"expected milliseconds in [0, {most:.0e}], got {value!r}"[:120])
+    if row.get("timestamp") is None and row.get("delay") is None and name is None:
+        fault("timestamp", "missing; expected milliseconds from the start of the trace")
+    for key, least in (("input_length", 1), ("output_length", 0)):
+        value = row.get(key)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or not least <= value <= MAX_TOKENS
+        ):
+            got = f", got {value!r}"[:80] if key in row else ""
+            missing = "" if key in row else "missing; "
+            fault(key, f"{missing}expected an integer from {least} to {MAX_TOKENS} (tokens){got}")
+
+
+def _ids(parsed: Parsed, row: dict[str, Any], block_size: int, fault: Fault) -> Ids | None:
     if row.get("hash_ids") is None:
         return None
     ids = parsed.ids(row["hash_ids"])
