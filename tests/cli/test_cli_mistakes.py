@@ -255,7 +255,8 @@ def test_a_workload_that_is_not_there(url: str, tmp_path: Path) -> None:
 
 
 def test_blocks_that_the_engine_cannot_have_are_told(tmp_path: Path) -> None:
-    whole = {"id": "s", "block_size": 7, "hash_id_scope": "local", "requests": [REQUEST]}
+    row = {**REQUEST, "hash_ids": list(range(10))}
+    whole = {"id": "s", "block_size": 7, "hash_id_scope": "local", "requests": [row]}
     trace = tmp_path / "trace.json"
     trace.write_bytes(orjson.dumps(whole))
     words = ("--workload", trace, "--duration", "1", "--concurrency", "1", "--out", tmp_path / "x")

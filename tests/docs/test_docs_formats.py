@@ -41,7 +41,9 @@ from inferometer.plan.schema import (
 from inferometer.plan.templates import SITE_PLACEHOLDERS
 from inferometer.store import FORMAT, ClientFile, LaunchFile, Manifest, Versions
 from inferometer.store.records import RECORD_COLUMNS, SAMPLE_COLUMNS
-from inferometer.workload import ReadReport
+from inferometer.workload import READERS, ReadOptions, ReadReport
+from inferometer.workload.made import KINDS
+from inferometer.workload.sessionrow import SESSION, TURN
 from inferometer.workload.weka_schema import REQUEST, SUBAGENT, TRACE
 
 PAGE = (DOCS / "formats.md").read_text(encoding="utf-8")
@@ -140,6 +142,27 @@ def test_every_field_of_a_weka_trace_is_listed() -> None:
         listed[level] |= set(code_spans(cell))
     for level, known in (("trace", TRACE), ("request", REQUEST), ("subagent", SUBAGENT)):
         assert listed[level] == {field.name for field in known}
+
+
+def test_every_field_of_our_own_sessions_is_listed() -> None:
+    listed: dict[str, set[str]] = {"session": set(), "turn": set()}
+    for level, cell, _ in rows(section(PAGE, "inferometer-sessions")):
+        listed[level] |= set(code_spans(cell))
+    assert listed == {"session": set(SESSION), "turn": set(TURN)}
+
+
+def test_every_format_and_option_of_a_path_is_named() -> None:
+    text = section(PAGE, "Paths")
+    assert set(READERS) <= set(code_spans(text))
+    assert first_names(text) == names(ReadOptions)
+
+
+def test_every_key_of_a_made_workload_is_listed() -> None:
+    listed: dict[str, list[str]] = {}
+    for row in rows(section(PAGE, "Made workloads")):
+        if len(row) == 4:
+            listed.setdefault(row[0].strip("`"), []).extend(code_spans(row[1]))
+    assert listed == {kind: list(keys) for kind, keys in KINDS.items()}
 
 
 def test_every_count_of_the_reader_is_listed() -> None:

@@ -22,7 +22,6 @@ from inferometer.workload import (
 )
 from inferometer.workload.lexicon import PLAIN, floor_power
 from inferometer.workload.numbering import numbering
-from inferometer.workload.sharing import shared
 
 Ids = list[int]
 SIZE = 8
@@ -108,19 +107,6 @@ def test_a_session_of_too_many_blocks_is_refused() -> None:
     session = Session("s", 1, (Turn(0, "root", None, (), 0, ids, len(ids), 1),))
     with pytest.raises(InputError, match="has 1048577 blocks and turns, too many"):
         prompt_of(session, session.turns[0], 1)
-
-
-@given(TREES)
-def test_shared_ids_keep_their_values(paths: list[Ids]) -> None:
-    arrays = [np.array(path, np.int64) for path in paths]
-    assert [one.tolist() for one in shared(arrays)] == paths
-
-
-def test_a_growing_conversation_is_kept_once() -> None:
-    whole = np.arange(100)
-    found = shared([whole[:n].copy() for n in (10, 40, 100)] + [np.array([5])])
-    assert found[0].base is found[1].base is found[2]
-    assert found[3].base is None
 
 
 def test_the_head_leaves_blocks_where_the_server_has_them() -> None:

@@ -180,7 +180,8 @@ def test_open_recorded(tmp_path: Path) -> None:
 
 def test_points_share_what_was_read_until_it_changes(tmp_path: Path) -> None:
     def write(tokens: int) -> None:
-        row = {"t": 0, "type": "n", "in": tokens, "out": 1, "hash_ids": [0]}
+        ids = list(range(tokens // 64))
+        row = {"t": 0, "type": "n", "in": tokens, "out": 1, "hash_ids": ids}
         trace = {"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [row]}
         (tmp_path / "x.json").write_text(json.dumps(trace))
 

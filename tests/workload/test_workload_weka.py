@@ -10,7 +10,7 @@ import pytest
 
 from inferometer.errors import InputError
 from inferometer.workload import read_corpus, read_weka
-from inferometer.workload.weka import MAX_PROBLEMS_PER_FILE
+from inferometer.workload.reading import MAX_PROBLEMS_PER_FILE
 
 
 def request(t: float, tokens: int = 130, **more: Any) -> dict[str, Any]:
@@ -52,9 +52,21 @@ def test_a_chain_of_turns(tmp_path: Path) -> None:
     assert second.block_ids.tolist() == [1, 2, 3]
 
 
-def test_requests_out_of_order_are_sorted_by_time(tmp_path: Path) -> None:
-    (session,) = read_weka(write(tmp_path, trace(request(5, 131), request(0, 130))))
-    assert [turn.input_tokens for turn in session.turns] == [130, 131]
+def test_decreasing_times_are_refused(tmp_path: Path) -> None:
+    nested = {"t": 9, "type": "subagent", "duration_ms": 2, "requests": [request(1), request(0)]}
+    assert problems_of(write(tmp_path, trace(request(5), nested, request(4)))) == [
+        "a.json: requests[1].requests[1].t: 0 is before 1 of a request listed earlier",
+        "a.json: requests[2].t: 4 is before 5 of a request listed earlier",
+    ]
+
+
+def test_a_subagent_that_never_returns_is_refused(tmp_path: Path) -> None:
+    lost = {"t": 3, "type": "subagent", "status": "running", "requests": [request(0)]}
+    (problem,) = problems_of(write(tmp_path, trace(request(0), lost, request(9))))
+    assert problem.startswith("a.json: requests[1]: never returns: it has no duration_ms")
+    for back in ({"status": "async_launched"}, {"status": "completed"}, {"duration_ms": 3}):
+        (session,) = read_weka(write(tmp_path, trace(request(0), {**lost, **back}, request(9))))
+        assert len(session.turns) == 3
 
 
 def test_missing_api_time_is_inferred_from_the_next_turn_or_counted(tmp_path: Path) -> None:
@@ -76,14 +88,14 @@ def test_what_had_to_be_decided_is_counted(tmp_path: Path) -> None:
             trace(
                 request(0, out=0),
                 request(0.5, hash_ids=[1, 2, 3], colour="red"),
-                request(5, hash_ids=[1]),
+                request(5),
                 mood=1,
             ),
         )
     )
     report = corpus.report
     assert (report.sessions, report.turns, report.zero_output) == (1, 3, 1)
-    assert (report.hash_floor, report.hash_ceil, report.hash_short) == (1, 1, 1)
+    assert (report.hash_floor, report.hash_ceil) == (2, 1)
     assert (report.near_overlaps, report.renumbered) == (1, 0)
     assert report.unknown_fields == {"requests[].colour": 1, "mood": 1}
     turns = corpus.sessions[0].turns
@@ -129,9 +141,12 @@ def test_a_directory_is_read_in_order_of_names(tmp_path: Path) -> None:
         ({"hash_ids": [1, -2]}, "requests[1].hash_ids: expected a list of integers in [0, 2^63)"),
         (
             {"hash_ids": [1, 2, 3, 4]},
-            "requests[1].hash_ids: expected at most 3 ids for 130 tokens in blocks of 64, got 4",
+            "requests[1].hash_ids: expected 2 or 3 ids for 130 tokens in blocks of 64, got 4",
         ),
-        ({"hash_ids": {}}, "requests[1].hash_ids: expected a list of integers, got an object of 0"),
+        (
+            {"hash_ids": {}},
+            "requests[1].hash_ids: expected a list of integers in [0, 2^63), got an object of 0",
+        ),
     ],
 )
 def test_a_bad_value_names_its_path(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
@@ -142,8 +157,8 @@ def test_a_bad_value_names_its_path(tmp_path: Path, row: dict[str, Any], problem
 def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     broken = request(0)
     del broken["in"], broken["hash_ids"]
-    nested = {"t": 3, "type": "subagent", "requests": [request(0, out=-1)]}
-    inner = {"t": 3, "type": "subagent", "requests": [{**nested}]}
+    nested = {"t": 3, "type": "subagent", "duration_ms": 1, "requests": [request(0, out=-1)]}
+    inner = {"t": 3, "type": "subagent", "status": "completed", "requests": [{**nested}]}
     path = write(tmp_path, trace(request(0), broken, nested, inner, 7, hash_id_scope="global"))
     assert problems_of(path) == [
         "a.json: hash_id_scope: expected \"local\" (ids are of this trace alone), got 'global'",
@@ -215,7 +230,10 @@ def test_a_file_without_a_trace(tmp_path: Path, name: str, content: str, problem
 
 
 def test_a_path_without_traces(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected \.json or \.jsonl files, found none"):
+    with pytest.raises(
+        InputError,
+        match=r"or \.csv files \(also \.gz, \.zst\), found none",
+    ):
         read_weka(tmp_path)
     with pytest.raises(InputError, match="no such file or directory"):
         read_weka(tmp_path / "absent")

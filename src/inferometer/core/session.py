@@ -47,20 +47,28 @@ class Turn:
     after: tuple[int, ...]
     gap_ns: int
     block_ids: npt.NDArray[np.int64]
-    """int64[n]: equal ids are equal blocks within the session, and mean nothing beyond it."""
+    """int64[n]: equal ids are equal blocks within the session (see `Session.common_ids`)."""
     input_tokens: int
     output_tokens: int
+    duration_ns: int | None = None
+    """How long it took in the recording; None where that is unknown. Moves nothing in a replay."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """A tree of turns. `turns` is ordered so that every predecessor comes first."""
+    """A tree of turns. `turns` is ordered so that every predecessor comes first.
+
+    Block ids below `common_ids` are the same blocks in every session of the same `scope`; all
+    others mean nothing beyond the session.
+    """
 
     id: str
     block_size: int
     turns: tuple[Turn, ...]
     start_ns: int | None = None
     """When it was recorded to begin, on one clock for all sessions; None where nothing says."""
+    common_ids: int = 0
+    scope: int = 0
 
     @property
     def root_turns(self) -> tuple[Turn, ...]:

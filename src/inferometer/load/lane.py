@@ -64,13 +64,13 @@ class Tally:
         return f"{self.failed} of {finished} requests failed; the last: {last}"
 
 
-def max_tokens(lane: Lane, turn: Turn, lanes: int, kind: str) -> int:
+def max_tokens(lane: Lane, turn: Turn, lanes: int) -> int:
     """Output to ask for: in warm-up one token, or the turn's own cut to its lane's share."""
     if lane.warm_left == 0:
         return turn.output_tokens
-    if kind == "agentic":
+    if lane.play is not None and len(lane.play.session.turns) > 1:
         return 1
-    # Lanes that all start at once would stay in step: the first fixed-length answers are cut
+    # Lanes that all start at once would stay in step: the first answers of single requests are cut
     # to different lengths, so that the window opens on lanes spread over a whole request.
     return math.ceil(turn.output_tokens * (lane.index + 1) / lanes)
 

@@ -287,7 +287,7 @@ class Lanes:
             parent_agent=turn.parent_agent,
             affinity=tag,
             prompt=self._workload.prompt(session, turn, lane.index, lane.number),
-            max_tokens=max_tokens(lane, turn, self.config.lanes, self.config.workload.kind),
+            max_tokens=max_tokens(lane, turn, self.config.lanes),
             ready_ns=item.ready_ns,
             # During warm-up a turn does not wait for its gap: it is due when it is ready.
             scheduled_ns=item.ready_ns if lane.warm_left > 0 else item.due_ns,

@@ -27,11 +27,12 @@ from inferometer.report.table import options, table
 from inferometer.report.view import RunView
 
 _LEVELS = ("valid", "degraded", "invalid")
-_ICON = (
+_ICON_SVG = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' "
     "rx='3' fill='#0b5cad'/><path d='M3 3.5C8 4 12 7 12.5 13' stroke='#fff' stroke-width='2' "
     "fill='none' stroke-linecap='round'/></svg>"
 )
+ICON = "data:image/svg+xml;base64," + base64.b64encode(_ICON_SVG.encode()).decode()
 _PROVENANCE = {
     "measured": "A real engine answered every request on the hardware named.",
     "simulated": "The built-in engine model answered every request: these are predictions, and "
@@ -47,14 +48,14 @@ _VIRTUAL = "Time jumped from event to event in {part}: no time passed, and no cl
 def render(view: RunView) -> str:
     """The whole page as HTML: one file, no request to anywhere."""
     drawn = panels(view)
-    scripts = [get_plotlyjs(), _asset("charts.js"), _asset("table.js")]
+    scripts = [get_plotlyjs(), asset("charts.js"), asset("table.js")]
     points = [point.result.point for point in view.points]
     by_order = sorted(points, key=lambda point: point.scenario.label)
-    return Template(_asset("page.html")).substitute(
-        policy=_policy(scripts),
+    return Template(asset("page.html")).substitute(
+        policy=policy(scripts),
         title=escape(view.title),
-        icon="data:image/svg+xml;base64," + base64.b64encode(_ICON.encode()).decode(),
-        style=_asset("page.css"),
+        icon=ICON,
+        style=asset("page.css"),
         run_id=escape(view.run_id),
         badges=_badges(view),
         tally=_tally(view),
@@ -82,11 +83,13 @@ def embedded(value: object) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of this package."""
     return files("inferometer.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def policy(scripts: Sequence[str]) -> str:
+    """A content security policy that allows these scripts and no request."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

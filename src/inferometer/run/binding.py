@@ -17,6 +17,9 @@ from inferometer.workload import (
     reblock,
 )
 
+COMMON = -1
+"""Stands for a lane in the key of blocks that all lanes share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begin:
@@ -55,7 +58,7 @@ class BoundWorkload:
 
     def start(self, lane: int) -> Begin:
         """Where the lane's first play begins."""
-        if self._settings.kind == "fixed":
+        if self._workload.one_turn:
             # Each play is one whole request: the first few plays of a lane are its warm-up.
             return Begin(frozenset(), self._settings.warmup_requests_per_lane)
         plan = self._workload.start(lane)
@@ -67,7 +70,8 @@ class BoundWorkload:
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         """The turn's prompt in this play."""
-        prompt = prompt_of(session, turn, self._key(lane, play))
+        common = self._key(COMMON, session.scope)
+        prompt = prompt_of(session, turn, self._key(lane, play), common)
         return prompt if self._block_size is None else reblock(prompt, self._block_size)
 
     def notes(self) -> Mapping[str, float]:

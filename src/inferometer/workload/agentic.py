@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError
 from inferometer.workload.graph import ROOT
+from inferometer.workload.prefixcache import PrefixCache, spaces
 
 _ORDER, _START = 1, 2
 """Apart in the seeds, so that the order of sessions does not move the starts."""
@@ -63,6 +64,8 @@ def prefix_hit(sessions: Sequence[Session]) -> float:
     block hashes do, so a lookup by id is exact. Replies are not cached: the next prompt holds the
     recorded ones.
     """
+    if any(session.common_ids for session in sessions):
+        return _prefix_hit_of_all(sessions)
     hits = total = 0
     for session in sessions:
         seen = np.zeros(1 + max(int(t.block_ids.max(initial=0)) for t in session.turns), np.bool_)
@@ -72,6 +75,17 @@ def prefix_hit(sessions: Sequence[Session]) -> float:
             hits += leading * session.block_size
             total += turn.input_tokens
             seen[turn.block_ids] = True
+    return hits / total
+
+
+def _prefix_hit_of_all(sessions: Sequence[Session]) -> float:
+    """The same where sessions have blocks in common, each sent once in the order given."""
+    cache, hits, total = PrefixCache(), 0, 0
+    for number, session in enumerate(sessions):
+        for turn in session.turns:
+            hits += len(cache.send(spaces(session, turn, number))) * session.block_size
+            total += turn.input_tokens
+        cache.drop(number)
     return hits / total
 
 
@@ -93,6 +107,7 @@ class AgenticWorkload:
         if not sessions:
             raise InputError("an agentic workload needs at least one session")
         self._sessions = tuple(sessions)
+        self._one_turn = all(len(session.turns) == 1 for session in self._sessions)
         self._starts_ns: tuple[int, ...] = ()
         if settings.arrival == "timestamps":
             self._sessions, self._starts_ns = _by_start(sessions)
@@ -111,13 +126,20 @@ class AgenticWorkload:
         """Lanes beyond the number of sessions: each plays one that another lane plays too."""
         return max(0, self._lanes - len(self._sessions))
 
+    @property
+    def one_turn(self) -> bool:
+        """Whether every session is one request: then there is no turn to start in."""
+        return self._one_turn
+
     def session(self, lane: int, play: int) -> Session:
         """The session of a lane's play."""
         number = play * self._lanes + lane
         if self._starts_ns:
             return self._sessions[number]
         deal, place = divmod(number, len(self._sessions))
-        return self._sessions[self._deal(deal)[place]]
+        session = self._sessions[self._deal(deal)[place]]
+        # Played again, what sessions have in common is not in the cache from the last time.
+        return replace(session, scope=deal) if session.common_ids and deal else session
 
     def start(self, lane: int) -> StartPlan:
         """Where the lane's first play starts; every later one starts at turn 0."""

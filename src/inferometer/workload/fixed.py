@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferometer.core import Session, Turn
+from inferometer.core import Session
 from inferometer.workload.agentic import StartPlan
-from inferometer.workload.graph import ROOT
+from inferometer.workload.oneturn import single
 
 BLOCK_SIZE = 64
 """Tokens a block, as in the recorded traces; `reblock` fits it to an engine's own."""
@@ -19,6 +19,7 @@ class FixedLengths:
     """Lengths drawn uniformly from the integers in [floor(ratio · L), L]; ratio 1 is exact."""
 
     wrapped_lanes = 0
+    one_turn = True
 
     def __init__(self, isl: int, osl: int, ratio: float, seed: int) -> None:
         self._isl = isl
@@ -29,16 +30,8 @@ class FixedLengths:
     def session(self, lane: int, play: int) -> Session:
         """A session of one turn, a function of (seed, lane, play) alone."""
         input_tokens, output_tokens = self._lengths(lane, play)
-        turn = Turn(
-            index=0,
-            agent=ROOT,
-            parent_agent=None,
-            after=(),
-            gap_ns=0,
-            block_ids=np.arange(input_tokens // BLOCK_SIZE, dtype=np.int64),
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-        )
+        ids = np.arange(input_tokens // BLOCK_SIZE, dtype=np.int64)
+        turn = single(ids, input_tokens, output_tokens)
         return Session(f"fixed-{lane}-{play}", BLOCK_SIZE, (turn,))
 
     def start(self, lane: int) -> StartPlan:  # noqa: ARG002

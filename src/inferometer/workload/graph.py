@@ -30,6 +30,10 @@ class Recorded:
     block_ids: npt.NDArray[np.int64]
     input_tokens: int
     output_tokens: int
+    known: bool = True
+    """Whether its duration is; else `end_ns` is `start_ns`."""
+    chain: int = 0
+    """0: the agent's own; else the number of a recovered agent below it. Moves no edge."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,16 +158,25 @@ def _turns(
         agent, request = requests[node]
         free_ns = max((requests[other][1].end_ns for other in waits[node]), default=origin_ns)
         early += request.start_ns < free_ns
+        name, parent = _names(agent, request)
         turns.append(
             Turn(
                 index=index_of[node],
-                agent=agent.name,
-                parent_agent=None if agent.name == ROOT else ROOT,
+                agent=name,
+                parent_agent=parent,
                 after=tuple(sorted(index_of[other] for other in waits[node])),
                 gap_ns=max(0, request.start_ns - free_ns),
                 block_ids=request.block_ids,
                 input_tokens=request.input_tokens,
                 output_tokens=request.output_tokens,
+                duration_ns=request.end_ns - request.start_ns if request.known else None,
             )
         )
     return Graph(tuple(turns), early)
+
+
+def _names(agent: RecordedAgent, request: Recorded) -> tuple[str, str | None]:
+    """Name and parent of the agent that a request belongs to."""
+    if request.chain:
+        return f"{agent.name}/fan-{request.chain}", agent.name
+    return agent.name, None if agent.name == ROOT else ROOT

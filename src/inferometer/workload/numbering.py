@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from inferometer.core import Session
+from inferometer.core import Session, Turn
 
 KEPT = 1024
 """Sessions whose numbers are kept: as many as lanes play at a time. A session takes about 0.1 MB
@@ -23,7 +23,8 @@ _START = -1
 
 
 class Numbering(NamedTuple):
-    """`blocks` int64[largest id + 1]: number by id; `tails` int64[turns]: number by turn.
+    """`blocks` int64[n]: number by id, counted from the first that is the session's own;
+    `tails` int64[turns]: number by turn.
 
     All differ. Blocks and tails that follow the same block have consecutive numbers, so theirs are
     different modulo any number that is not below how many there are.
@@ -32,6 +33,13 @@ class Numbering(NamedTuple):
     blocks: npt.NDArray[np.int64]
     tails: npt.NDArray[np.int64]
     total: int
+    common_ids: int
+
+    def of(self, turn: Turn) -> npt.NDArray[np.int64]:
+        """Numbers of a turn's blocks; anything where an id is common to sessions."""
+        if not self.common_ids:
+            return self.blocks[turn.block_ids]
+        return self.blocks[np.maximum(turn.block_ids - self.common_ids, 0)]
 
 
 @lru_cache(KEPT)
@@ -40,13 +48,15 @@ def numbering(session: Session) -> Numbering:
 
     Where an id has several predecessors, as in no trace of hashes, its place is by the last one.
     """
-    size = 1 + max(int(turn.block_ids.max(initial=-1)) for turn in session.turns)
+    common = session.common_ids
+    size = max(1, 1 - common + max(int(turn.block_ids.max(initial=-1)) for turn in session.turns))
     before = np.full(size, _START, np.int64)
     used = np.zeros(size, np.bool_)
     for turn in session.turns:
         ids = turn.block_ids
-        before[ids[1:]] = ids[:-1]
-        used[ids] = True
+        own = ids >= common
+        before[ids[1:][own[1:]] - common] = ids[:-1][own[1:]]
+        used[ids[own] - common] = True
     known = np.flatnonzero(used)
     ends = [int(turn.block_ids[-1]) if len(turn.block_ids) else _START for turn in session.turns]
     follows = np.concatenate([before[known], np.array(ends, np.int64)])
@@ -54,4 +64,4 @@ def numbering(session: Session) -> Numbering:
     numbers[np.argsort(follows, kind="stable")] = np.arange(len(follows))
     blocks = np.zeros(size, np.int64)
     blocks[known] = numbers[: len(known)]
-    return Numbering(blocks, numbers[len(known) :], len(numbers))
+    return Numbering(blocks, numbers[len(known) :], len(numbers), common)

@@ -21,6 +21,7 @@ from inferometer.workload.numbering import numbering
 LOCAL_BITS = 20
 """Bits of an id within its session; 40 bits of key go before them, 3 are left for `reblock`."""
 KEY_BITS = 40
+_ID_MASK = (1 << LOCAL_BITS + KEY_BITS) - 1
 MAX_LOCAL_ID = (1 << LOCAL_BITS) - 1
 
 
@@ -33,20 +34,33 @@ def play_key(seed: int, point_digest: str, repeat: int, lane: int, play: int) ->
     return int.from_bytes(hashlib.blake2b(name, digest_size=KEY_BITS // 8).digest(), "big")
 
 
-def prompt_of(session: Session, turn: Turn, key: int) -> Prompt:
+def prompt_of(session: Session, turn: Turn, key: int, common_key: int = 0) -> Prompt:
     """The prompt of a turn in the play that `key` stands for; tokens equal `turn.input_tokens`.
 
+    Ids that are common to sessions go with `common_key` instead, so that plays share their blocks.
     Raises InputError for a session with more blocks and turns than an id has room for.
     """
     numbers = numbering(session)
     if numbers.total > MAX_LOCAL_ID:
         raise InputError(f"session {session.id!r} has {numbers.total} blocks and turns, too many")
+    own = numbers.of(turn) | np.int64(key << LOCAL_BITS)
     return Prompt(
-        blocks=numbers.blocks[turn.block_ids] | np.int64(key << LOCAL_BITS),
+        blocks=with_common(session, turn, own, common_key),
         block_size=session.block_size,
         tail_tokens=turn.input_tokens - len(turn.block_ids) * session.block_size,
         tail_id=key << LOCAL_BITS | int(numbers.tails[turn.index]),
     )
+
+
+def with_common(
+    session: Session, turn: Turn, own: npt.NDArray[np.int64], common_key: int
+) -> npt.NDArray[np.int64]:
+    """`own` keyed ids of a turn's blocks, with those that sessions have in common keyed alike."""
+    if not session.common_ids:
+        return own
+    # Of an id that is too large the rest is added to the key, which gives another good key.
+    common = (turn.block_ids + np.int64(common_key << LOCAL_BITS)) & _ID_MASK
+    return np.where(turn.block_ids < session.common_ids, common, own)
 
 
 def reblock(prompt: Prompt, block_size: int) -> Prompt:

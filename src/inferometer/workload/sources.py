@@ -1,7 +1,8 @@
 """Opens the workload that a point's settings name, and digests its data.
 
-`sessions` in the settings is a path to traces in the weka format, or `synthetic:NAME` for a
-profile of the generator.
+`sessions` in the settings is one text (docs/formats.md#workloads):
+`[FORMAT:]PATH[?option=value,...]` for recorded sessions, `synthetic:NAME[?sessions=N]` for the
+generator of agentic ones, `KIND:key=value,...` for what is drawn from a few numbers (`made`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,42 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from inferometer.core import Session, WorkloadSettings
-from inferometer.errors import InputError, Problem
+from inferometer.errors import InputError, Problem, nearest
 from inferometer.workload.agentic import AgenticWorkload, StartPlan
+from inferometer.workload.corpus import READERS, read_corpus
+from inferometer.workload.files import raw_chunks, trace_files
 from inferometer.workload.fixed import FixedLengths
-from inferometer.workload.profiles import named
+from inferometer.workload.made import (
+    EMPIRICAL,
+    KINDS,
+    MadeWorkload,
+    drawn_session,
+    key_values,
+    made,
+)
+from inferometer.workload.profiles import MOST_SESSIONS, Profile, named
+from inferometer.workload.reading import ReadOptions, ReadReport, options_of
 from inferometer.workload.synthetic import synthesize
-from inferometer.workload.weka import ReadReport, bytes_of, read_corpus, trace_files
 
-SYNTHETIC = "synthetic:"
+SYNTHETIC = "synthetic"
+DRAWN = 1000
+"""Sessions that stand for a workload without end."""
 KEPT = 2
 """Sets of sessions kept in this process: every point of a sweep opens the same one."""
+
+
+class PathSource(NamedTuple):
+    """Recorded sessions."""
+
+    path: str
+    options: ReadOptions
+
+
+class ProfileSource(NamedTuple):
+    """Sessions of the generator."""
+
+    profile: Profile
+    sessions: int
 
 
 class Workload(Protocol):
@@ -35,6 +62,11 @@ class Workload(Protocol):
     @property
     def wrapped_lanes(self) -> int:
         """Lanes that play a session that another lane plays at the same time."""
+        ...
+
+    @property
+    def one_turn(self) -> bool:
+        """Whether every session is one request."""
         ...
 
     def session(self, lane: int, play: int) -> Session:
@@ -72,20 +104,81 @@ def open_workload(settings: WorkloadSettings, lanes: int) -> Workload:
         raise InputError("an agentic workload needs sessions: a path, or synthetic:NAME")
     if settings.sessions_digest not in (None, sessions_digest(settings.sessions)):
         raise InputError(f"{settings.sessions}: the sessions have changed since the plan was made")
-    sessions, notes = _sessions(settings.sessions, settings.seed)
+    drawn = made(settings.sessions)
+    if drawn is not None:
+        return MadeWorkload(drawn, settings)
+    sessions, notes = named_sessions(settings.sessions, settings.seed)
     return AgenticWorkload(sessions, settings, lanes, notes)
 
 
-def sessions_digest(source: str) -> str:
-    """SHA-256, in hex, over the names and bytes of the trace files, or the profile's values.
+def drawn_sessions(source: str, seed: int, count: int = DRAWN) -> tuple[Session, ...] | None:
+    """Some sessions of a workload that has no end; None for any other."""
+    drawn = made(source)
+    if drawn is None:
+        return None
+    return tuple(drawn_session(drawn, seed, 0, play) for play in range(count))
 
-    Raises InputError when the path or the profile does not exist.
+
+def sessions_digest(source: str) -> str:
+    """SHA-256, in hex, over what a source holds, whatever it is called.
+
+    Of files their names and bytes, and options that are not the defaults; of a profile, or of a
+    made workload, its values. Raises InputError when there is no such source.
     """
-    if source.startswith(SYNTHETIC):
-        profile = named(source.removeprefix(SYNTHETIC))
-        values = orjson.dumps(asdict(profile), option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(values).hexdigest()
-    return _digest_of(_stamps(source))
+    drawn = made(source)
+    if drawn is not None:
+        return hashlib.sha256(drawn.identity.encode()).hexdigest()
+    found = source_of(source)
+    if isinstance(found, ProfileSource):
+        values = asdict(found.profile) | {"sessions": found.sessions}
+        return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return _digest_of(_stamps(found.path), found.options)
+
+
+def source_of(text: str) -> PathSource | ProfileSource:
+    """What a text that is no made workload names. Raises InputError with all that is wrong."""
+    kind, colon, rest = text.partition(":")
+    if kind == SYNTHETIC and colon:
+        return _profile_source(rest, text)
+    if Path(text).exists():
+        return PathSource(text, ReadOptions())
+    path, _, options = text.partition("?")
+    values = key_values(options, text)
+    if kind in READERS and colon and not Path(path).exists():
+        path = path.partition(":")[2]
+        values.setdefault("format", kind)
+    elif colon and not Path(path).exists():
+        # Not a path, so a kind that is misspelt; a path that is missing is told when it is read.
+        kinds = (*READERS, *KINDS, EMPIRICAL, SYNTHETIC)
+        if hint := nearest(kind, kinds):
+            raise InputError(f"{text}: no workload of the kind {kind!r}{hint}")
+    try:
+        return PathSource(path, options_of(values))
+    except InputError as error:
+        problems = (f"{text}: {problem.message}" for problem in error.problems)
+        raise InputError(*problems) from error
+
+
+def named_sessions(source: str, seed: int) -> Kept:
+    """The sessions of a path or a profile, and notes on reading them. Read or made once."""
+    found = source_of(source)
+    if isinstance(found, ProfileSource):
+        return _made(found, seed)
+    return _read(found, _stamps(found.path))
+
+
+def _profile_source(text: str, source: str) -> ProfileSource:
+    name, _, options = text.partition("?")
+    values = key_values(options, source)
+    profile = named(name)
+    count = values.pop("sessions", str(profile.sessions))
+    if values:
+        key = next(iter(values))
+        raise InputError(f"{source}: no option {key!r}{nearest(key, ('sessions',))}")
+    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= MOST_SESSIONS):
+        wanted = f"expected an integer from 1 to {MOST_SESSIONS}"
+        raise InputError(f"{source}: sessions: {wanted}, got {count!r}")
+    return ProfileSource(profile, int(count))
 
 
 class _Stamp(NamedTuple):
@@ -99,7 +192,7 @@ class _Stamp(NamedTuple):
     changed_ns: int
 
 
-class _Kept(NamedTuple):
+class Kept(NamedTuple):
     """Sessions that points share, frozen, and what reading them came to."""
 
     sessions: tuple[Session, ...]
@@ -119,39 +212,34 @@ def _stamp(file: Path) -> _Stamp:
     return _Stamp(file, is_now.st_dev, is_now.st_ino, is_now.st_size, *times)
 
 
-def _sessions(source: str, seed: int) -> _Kept:
-    if source.startswith(SYNTHETIC):
-        return _made(source.removeprefix(SYNTHETIC), seed)
-    return _read(source, _stamps(source))
-
-
 @lru_cache(KEPT)
-def _digest_of(stamps: tuple[_Stamp, ...]) -> str:
+def _digest_of(stamps: tuple[_Stamp, ...], options: ReadOptions) -> str:
     digest = hashlib.sha256()
-    for file, *_ in stamps:
-        data = bytes_of(file)
-        digest.update(f"{file.name}\n{len(data)}\n".encode())
-        digest.update(data)
+    for file, _, _, size, *_ in stamps:
+        digest.update(f"{file.name}\n{size}\n".encode())
+        for piece in raw_chunks(file):
+            digest.update(piece)
+    if options != ReadOptions():
+        digest.update(repr(options).encode())
     return digest.hexdigest()
 
 
 @lru_cache(KEPT)
-def _read(source: str, stamps: tuple[_Stamp, ...]) -> _Kept:  # noqa: ARG001 - part of the key
-    sessions, report = read_corpus(Path(source))
+def _read(source: PathSource, stamps: tuple[_Stamp, ...]) -> Kept:  # noqa: ARG001 - part of the key
+    sessions, report = read_corpus(Path(source.path), source.options)
     return _kept(sessions, _notes(report))
 
 
 @lru_cache(KEPT)
-def _made(profile: str, seed: int) -> _Kept:
-    shape = named(profile)
-    return _kept(synthesize(shape, shape.sessions, seed), {})
+def _made(source: ProfileSource, seed: int) -> Kept:
+    return _kept(synthesize(source.profile, source.sessions, seed), {})
 
 
-def _kept(sessions: tuple[Session, ...], notes: Mapping[str, float]) -> _Kept:
+def _kept(sessions: tuple[Session, ...], notes: Mapping[str, float]) -> Kept:
     for session in sessions:
         for turn in session.turns:
             turn.block_ids.flags.writeable = False
-    return _Kept(sessions, MappingProxyType(dict(notes)))
+    return Kept(sessions, MappingProxyType(dict(notes)))
 
 
 def _notes(report: ReadReport) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ alone, not on how many are made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +61,7 @@ class _Maker:
         self._profile = profile
         self._number = number
         self._rng = np.random.default_rng(np.random.SeedSequence([seed, number]))
+        self._durations = np.random.default_rng(np.random.SeedSequence([seed, number, 1]))
         self._ids = _Ids()
         self._turns: list[Turn] = []
         self._agents = 0
@@ -72,12 +73,24 @@ class _Maker:
         prefix = self._ids.take(profile.root.shared_tokens // profile.block_size)
         with_subagents = rng.random() < profile.subagent_session_share
         after: tuple[int, ...] = ()
-        for request in self._requests(profile.root, prefix):
-            index = self._add(ROOT, after, profile.root.gap_s(rng) if after else 0.0, request)
-            launches = with_subagents and rng.random() < profile.launch_share
+        requests = self._requests(profile.root, prefix)
+        chosen = self._launching(len(requests)) if with_subagents else ()
+        for number, request in enumerate(requests):
+            gap_s = profile.root.gap_s(rng) if after else 0.0
+            index = self._add(ROOT, after, gap_s, request)
+            launches = rng.random() < profile.launch_share if chosen is None else number in chosen
             after = self._fan_out(index) if launches else (index,)
         name = f"{profile.name}-{self._number:04d}"
         return Session(name, profile.block_size, tuple(self._turns))
+
+    def _launching(self, turns: int) -> Collection[int] | None:
+        """The root turns that launch sub-agents, by number; None where each draws for itself."""
+        if self._profile.launches is None:
+            return None
+        # Not the last turn, while there are others: somebody is to wait.
+        able = max(1, turns - 1)
+        count = min(max(1, self._profile.launches.whole(self._rng)), able)
+        return frozenset(self._rng.choice(able, count, replace=False).tolist())
 
     def _fan_out(self, launching: int) -> tuple[int, ...]:
         """Sub-agents side by side; what the next root turn waits for."""
@@ -107,9 +120,15 @@ class _Maker:
                 block_ids=request.blocks,
                 input_tokens=request.tokens,
                 output_tokens=request.output,
+                duration_ns=self._duration_ns(agent),
             )
         )
         return index
+
+    def _duration_ns(self, agent: str) -> int | None:
+        """Drawn apart, as it moves nothing: sessions are the same with and without."""
+        api_s = (self._profile.root if agent == ROOT else self._profile.subagent).api_s
+        return None if api_s is None else round(api_s.draw(self._durations) * NS)
 
     def _requests(self, agent: AgentProfile, prefix: Ids) -> list[_Request]:
         size = self._profile.block_size
@@ -124,11 +143,12 @@ class _Maker:
 def _steps(agent: AgentProfile, rng: np.random.Generator) -> list[_Step]:
     """Context sizes of one agent: growth by at least the last reply, and two kinds of break."""
     tokens, output = agent.first_tokens.whole(rng), agent.output_tokens.whole(rng)
-    steps = [_Step(tokens, output, fresh=True)]
+    steps, limit = [_Step(tokens, output, fresh=True)], agent.limit_tokens(rng)
     for _ in range(agent.turns.whole(rng) - 1):
-        grown = tokens + max(output, agent.growth_tokens.whole(rng))
+        growth = agent.growth_tokens.whole(rng)
+        grown = tokens + (max(output, growth) if agent.keeps_replies else growth)
         chance = rng.random()
-        compacted = grown > agent.most_tokens or chance < agent.compact_share
+        compacted = grown > limit or chance < agent.compact_share
         rewritten = chance < agent.compact_share + agent.rewrite_share
         tokens = min(grown, agent.compacted_tokens.whole(rng)) if compacted else grown
         output = agent.output_tokens.whole(rng)

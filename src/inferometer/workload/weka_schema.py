@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from inferometer.errors import Problem
+from inferometer.workload.hashes import Parsed, misfit
 
 Row = Mapping[str, Any]
 """A JSON object; once checked, its known fields have the types that this module demands."""
@@ -87,7 +85,7 @@ REQUEST = (
     Field("type", '"n", "s" or, at the top, "subagent"', lambda v: v in ("n", "s"), True),
     Field("in", "an integer >= 1 (tokens)", _is_positive, True),
     Field("out", "an integer >= 0 (tokens)", _is_count, True),
-    Field("hash_ids", "a list of integers", _is_list, True),
+    Field("hash_ids", "a list of integers", lambda _: True, True),
     Field("model", "a string", _or_null(_is_text), False),
     Field("input_types", "a list", _or_null(_is_list), False),
     Field("output_types", "a list", _or_null(_is_list), False),
@@ -112,18 +110,29 @@ SUBAGENT = (
 )
 
 
-class TraceCheck:
-    """Collects the problems and the unknown fields of the traces of one file."""
+RETURNED = ("completed", "async_launched")
+"""The status of a sub-agent that needs no duration: it came back, or nobody waits for it."""
 
-    def __init__(self, file: str) -> None:
+
+class TraceCheck:
+    """Collects the problems and the unknown fields of one trace."""
+
+    def __init__(self, file: str, line: int | None) -> None:
         self.problems: list[Problem] = []
         self.unknown: Counter[str] = Counter()
         self._file = file
-        self._line: int | None = None
-
-    def trace(self, trace: object, line: int | None) -> None:
-        """Check one parsed trace; a request that is sound gains its ids as an array (`IDS`)."""
         self._line = line
+        self._parsed = Parsed(b"null")
+
+    @property
+    def value(self) -> Any:
+        """The trace that was checked."""
+        return self._parsed.value
+
+    def trace(self, parsed: Parsed) -> None:
+        """Check one parsed trace; a request that is sound gains its ids as an array (`IDS`)."""
+        self._parsed = parsed
+        trace = parsed.value
         if not isinstance(trace, dict):
             self.fault("", f"expected a trace (an object), got {_shown(trace)}")
             return
@@ -140,6 +149,7 @@ class TraceCheck:
         self.problems.append(Problem(message, self._file, self._line, key or None))
 
     def _rows(self, rows: Sequence[object], path: str, size: Any) -> None:
+        latest = 0.0
         for index, row in enumerate(rows):
             place = f"{path}[{index}]"
             if not isinstance(row, dict):
@@ -148,29 +158,51 @@ class TraceCheck:
                 self._subagent(row, place, size)
             else:
                 self._request(row, place, size)
+                latest = self._in_order(row, place, latest)
+
+    def _in_order(self, row: Row, path: str, latest: float) -> float:
+        """The latest start so far; a request must not start before it."""
+        start = row.get("t")
+        if not _is_seconds(start):
+            return latest
+        assert isinstance(start, int | float)
+        if start < latest:
+            self.fault(f"{path}.t", f"{start} is before {latest} of a request listed earlier")
+        return max(start, latest)
 
     def _subagent(self, row: dict[str, Any], path: str, size: Any) -> None:
         self._fields(row, SUBAGENT, path)
+        self._same_size(row, path, size)
+        if row.get("duration_ms") is None and row.get("status") not in RETURNED:
+            self.fault(
+                path,
+                "never returns: it has no duration_ms, and its status is neither "
+                f"{' nor '.join(map(repr, RETURNED))}",
+            )
         if isinstance(row.get("requests"), list):
             self._rows(row["requests"], f"{path}.requests", size)
 
     def _request(self, row: dict[str, Any], path: str, size: Any) -> None:
         self._fields(row, REQUEST, path)
-        if not isinstance(row.get("hash_ids"), list):
+        self._same_size(row, path, size)
+        if "hash_ids" not in row:
             return
-        ids = _id_array(row["hash_ids"])
-        if ids is None or (len(ids) and ids.min() < 0):
-            self.fault(f"{path}.hash_ids", "expected a list of integers in [0, 2^63)")
-        elif size is not None and _is_positive(row.get("in")) and len(ids) > -(-row["in"] // size):
-            most = -(-row["in"] // size)
-            self.fault(
-                f"{path}.hash_ids",
-                f"expected at most {most} ids for {row['in']} tokens in blocks of {size}, "
-                f"got {len(ids)}",
-            )
-        else:
+        ids = self._parsed.ids(row["hash_ids"])
+        if ids is None:
+            got = row["hash_ids"]
+            what = "expected a list of integers in [0, 2^63)"
+            shown = "" if isinstance(got, list) else f", got {_shown(got)}"
+            self.fault(f"{path}.hash_ids", what + shown)
+        elif size is not None and _is_positive(row.get("in")):
+            if (wrong := misfit(len(ids), row["in"], size)) is not None:
+                self.fault(f"{path}.hash_ids", wrong)
             row[IDS] = ids
             row["hash_ids"] = ()  # a list takes eight times as much
+
+    def _same_size(self, row: Row, path: str, size: Any) -> None:
+        if size is not None and row.get("block_size", size) != size:
+            text = f"expected {size}, as the trace has, got {_shown(row['block_size'])}"
+            self.fault(f"{path}.block_size", text)
 
     def _fields(self, row: dict[str, Any], fields: Sequence[Field], path: str) -> None:
         prefix = f"{path}." if path else ""
@@ -181,19 +213,9 @@ class TraceCheck:
             elif not field.accepts(row[field.name]):
                 got = _shown(row[field.name])
                 self.fault(prefix + field.name, f"expected {field.expected}, got {got}")
-        known = {field.name for field in fields}
+        known = {field.name for field in fields} | {"block_size"}
         kind = "requests[]." if path else ""
         self.unknown.update(kind + name for name in row if name not in known)
-
-
-def _id_array(ids: list[object]) -> npt.NDArray[np.int64] | None:
-    if not ids:
-        return np.empty(0, np.int64)
-    try:
-        array = np.asarray(ids)
-    except ValueError:  # lists inside the list
-        return None
-    return array.astype(np.int64, copy=False) if array.dtype == np.int64 else None
 
 
 def _shown(value: object) -> str:

@@ -19,10 +19,11 @@ TOLERANCE_NS = NS
 
 
 class Interval(NamedTuple):
-    """When a request was open."""
+    """When a request was open; not `known`: its duration is not, and `end_ns` is `start_ns`."""
 
     start_ns: int
     end_ns: int
+    known: bool = True
 
 
 class Run(NamedTuple):
@@ -51,7 +52,7 @@ def intervals(rows: Sequence[Row], tally: Counter[str]) -> list[Interval]:
         end = _end(row, start, follower, tally)
         if found and 0 < found[-1].end_ns - start < TOLERANCE_NS:
             tally["near_overlaps"] += 1
-        found.append(Interval(start, end))
+        found.append(Interval(start, end, end > start or row.get("api_time") is not None))
     return found
 
 

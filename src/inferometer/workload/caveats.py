@@ -1,0 +1,38 @@
+"""What a rule covers in a corpus that was read: sound, and worth a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from inferometer.workload.reading import ReadReport
+
+SENTENCES: Mapping[str, str] = {
+    "hash_ceil": "requests have an id for their partial last block; it is dropped",
+    "hash_none": "requests have no block ids; they share nothing, except within a session",
+    "zero_output": "requests were recorded without output; one token is asked for",
+    "api_time_inferred": "requests do not say how long they took; it was taken from the next one",
+    "api_time_unknown": "requests do not say how long they took; the gap after them is too long",
+    "early_starts": "turns began before a predecessor had ended; their gap is 0",
+    "near_overlaps": "requests overlap the next one by under a second; no edge joins them",
+    "fanned_agents": "agents were not declared, and recovered from shared prefixes",
+    "rows_disagreeing": "rows speak against how the rows of sessions were taken; ask with --rows",
+    "renumbered": "sessions had ids too large to keep; they were numbered anew",
+    "skipped": "sessions were left out for their problems",
+}
+"""Counts of the report that are worth telling, in the order in which they are told."""
+
+
+def caveats(report: ReadReport) -> tuple[str, ...]:
+    """One sentence a count that is not 0."""
+    told = [
+        f"{count:,} {sentence}"
+        for name, sentence in SENTENCES.items()
+        if (count := int(getattr(report, name)))
+    ]
+    for name, count in report.unknown_fields.items():
+        told.append(f"{count:,} times a field that the format does not have: {name}")
+    if report.rows_cumulative or report.rows_delta:
+        kind = "what each adds (delta)" if report.rows_delta else "whole contexts (cumulative)"
+        count = report.rows_delta or report.rows_cumulative
+        told.append(f"{count:,} rows of sessions were taken to be {kind}")
+    return tuple(told)

@@ -1,0 +1,141 @@
+"""Distributions of lengths, counts and gaps, and the short texts that name them.
+
+`2000` is exact, `1600-2400` uniform, `2000+-300` normal (mean, standard deviation), `2000~0.8`
+log-normal (median, sigma of the logarithm). Every draw takes a generator: nothing here has a seed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from pydantic import ConfigDict
+
+from inferometer.errors import InputError
+
+_CONFIG = ConfigDict(extra="forbid", strict=True)
+
+
+class Distribution(Protocol):
+    """Numbers, drawn one at a time."""
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        ...
+
+    def whole(self, rng: np.random.Generator) -> int:
+        """One value, rounded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormal:
+    """exp(normal(log median, sigma)), clipped to [least, most]."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    median: float
+    sigma: float
+    least: float
+    most: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        value = self.median * float(np.exp(self.sigma * rng.standard_normal()))
+        return min(max(value, self.least), self.most)
+
+    def whole(self, rng: np.random.Generator) -> int:
+        """One value, rounded."""
+        return round(self.draw(rng))
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """normal(mean, sd), clipped to [least, most]."""
+
+    mean: float
+    sd: float
+    least: float
+    most: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        return min(max(self.mean + self.sd * rng.standard_normal(), self.least), self.most)
+
+    def whole(self, rng: np.random.Generator) -> int:
+        """One value, rounded."""
+        return round(self.draw(rng))
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Between two values; whole numbers from `low` to `high`, each as likely."""
+
+    low: float
+    high: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        return float(rng.uniform(self.low, self.high))
+
+    def whole(self, rng: np.random.Generator) -> int:
+        """One value, rounded."""
+        return int(rng.integers(round(self.low), round(self.high), endpoint=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """The distribution with these quantiles at even steps from the least value to the greatest.
+
+    In between it is uniform in the logarithm where both ends are above 0, else uniform.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    quantiles: tuple[float, ...]
+    """Ascending, two at least: of n, number k is the quantile k / (n - 1)."""
+
+    def __post_init__(self) -> None:
+        ascending = all(a <= b for a, b in zip(self.quantiles, self.quantiles[1:], strict=False))
+        if len(self.quantiles) < 2 or not ascending or self.quantiles[0] < 0:
+            raise ValueError("expected at least two quantiles >= 0, ascending")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One value."""
+        place = rng.random() * (len(self.quantiles) - 1)
+        step = min(int(place), len(self.quantiles) - 2)
+        low, high = self.quantiles[step : step + 2]
+        if low <= 0:
+            return low + (place - step) * (high - low)
+        return low * math.exp((place - step) * math.log(high / low))
+
+    def whole(self, rng: np.random.Generator) -> int:
+        """One value, rounded."""
+        return round(self.draw(rng))
+
+
+_NUMBER = r"\d+(?:\.\d+)?"
+_FORMS = re.compile(rf"({_NUMBER})(?:(~|\+-|-)({_NUMBER}))?")
+
+
+def distribution(text: str, least: float, most: float) -> Distribution:
+    """The distribution that a text names, within [least, most].
+
+    Raises InputError, with the forms there are, for any other text and for values outside.
+    """
+    match = _FORMS.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"expected a number, LOW-HIGH, MEAN+-SD or MEDIAN~SIGMA, got {text!r}")
+    first, form, second = float(match[1]), match[2], float(match[3] or 0)
+    if not least <= first <= most or (form == "-" and not first <= second <= most):
+        raise InputError(f"expected values from {least:g} to {most:g}, ascending, got {text!r}")
+    if form == "~":
+        if second > 10:
+            raise InputError(f"expected a sigma of at most 10, got {text!r}")
+        return LogNormal(first, second, least, most)
+    if form == "+-":
+        return Normal(first, second, least, most)
+    return Uniform(first, second if form == "-" else first)

@@ -1,0 +1,195 @@
+"""Recovers agents that a recording did not declare, from shared prefixes and overlapping times.
+
+Works within one scope: the requests of a root, or of one declared sub-agent. Says who belongs
+together and nothing else: what a turn waits for stays a matter of recorded times (`graph`). The
+rule, and what it leaves ambiguous, is in docs/replay.md. Pure; times in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inferometer.clock import NS
+from inferometer.workload.hashes import Ids, shared_prefix
+
+NEAR_NS = NS
+"""Recorders write starts in whole seconds: so much overlap may be none."""
+KEPT_SHARE = 0.5
+"""A request goes on from another when it keeps at least this share of that one's blocks."""
+
+
+class Call(NamedTuple):
+    """One request of a scope, as this rule needs it: open in [start_ns, end_ns], and its ids."""
+
+    start_ns: int
+    end_ns: int
+    block_ids: Ids
+
+
+class FanOut(NamedTuple):
+    """Who belongs together."""
+
+    chains: tuple[int, ...]
+    """For each request the number of its agent: 0 is the scope's own, others count from 1."""
+    agents: int
+    """Agents recovered: the highest of those numbers."""
+    parallel: int
+    """Those of which a request overlaps one of another agent; only prefixes tell the others."""
+    resets: int
+    """Times the scope's own agent went on from a context of which it kept less than half."""
+
+
+class _Link(NamedTuple):
+    """What a request goes on from, and whether it keeps all of its blocks."""
+
+    request: int
+    whole: bool
+
+
+class _Chain(NamedTuple):
+    """Requests that go on from each other, by index in order of time."""
+
+    members: list[int]
+    parent: int | None
+    """The request it branched off from."""
+
+
+def recover(calls: Sequence[Call]) -> FanOut:
+    """Assign every request of a scope, ordered by start, to an agent.
+
+    1. A request goes on from the one with which it shares most leading blocks, among those that
+       had ended when it started and of whose blocks it keeps at least half, or that overlap it by
+       less than a second and of which it keeps all; of equals, from the latest to end. Such
+       requests form chains.
+    2. Where several go on from one, the same chain is the one with most requests after it, of
+       those that keep all of its blocks if there are such; each other begins a chain that branches
+       off there. A request that goes on from none begins one that branches off nowhere.
+    3. A chain is an agent of its own where the recording shows two at work: it overlaps the agent
+       it branched off from (the scope's own where it branches off nowhere), or that one went on
+       later from where it was before. Else it is the same agent with another context.
+    """
+    before = _links(calls)
+    chains = _chains(before)
+    numbers, resets = _agents(calls, chains)
+    agents = max(numbers, default=0)
+    return FanOut(tuple(numbers), agents, _parallel(calls, numbers), resets)
+
+
+def _links(calls: Sequence[Call]) -> list[_Link | None]:
+    """The request that each one goes on from."""
+    ends = np.array([call.end_ns for call in calls], np.int64)
+    lengths = np.array([len(call.block_ids) for call in calls], np.int64)
+    found: list[_Link | None] = []
+    shared = np.empty(0, np.int64)
+    for index, call in enumerate(calls):
+        shared = _shared(calls, index, shared, lengths)
+        overlap_ns = ends[:index] - call.start_ns
+        least = np.where(overlap_ns > 0, 1.0, KEPT_SHARE) * lengths[:index]
+        able = np.flatnonzero((overlap_ns < NEAR_NS) & (lengths[:index] > 0) & (shared >= least))
+        if len(able):
+            best = int(able[np.lexsort((able, ends[able], shared[able]))[-1]])
+            found.append(_Link(best, bool(shared[best] == lengths[best])))
+        else:
+            found.append(None)
+    return found
+
+
+def _shared(calls: Sequence[Call], index: int, before: Ids, lengths: Ids) -> Ids:
+    """Leading blocks that a request shares with each earlier one: int64[index].
+
+    `before` is the same of the request before it, whose own number with this one settles most:
+    where the two numbers differ, the lesser is the answer.
+    """
+    if not index:
+        return before
+    ids = calls[index].block_ids
+    last = shared_prefix(calls[index - 1].block_ids, ids)
+    shared = np.append(np.minimum(before, last), last)
+    if len(ids) > last:
+        for other in np.flatnonzero((before == last) & (lengths[: index - 1] > last)).tolist():
+            shared[other] += shared_prefix(calls[other].block_ids[last:], ids[last:])
+    return shared
+
+
+def _chains(before: Sequence[_Link | None]) -> list[_Chain]:
+    """The paths of the forest that `before` draws, in order of their first request."""
+    weight = [1] * len(before)
+    for index in range(len(before) - 1, -1, -1):
+        if (link := before[index]) is not None:
+            weight[link.request] += weight[index]
+    heirs: dict[int, tuple[bool, int, int]] = {}
+    for index, link in enumerate(before):
+        if link is not None:
+            # Of equals the earliest: a later one has the lower last number.
+            claim = (link.whole, weight[index], -index)
+            heirs[link.request] = max(claim, heirs.get(link.request, claim))
+    chain_of: list[_Chain] = []
+    chains = []
+    for index, link in enumerate(before):
+        if link is not None and heirs[link.request][2] == -index:
+            chain = chain_of[link.request]
+            chain.members.append(index)
+        else:
+            chain = _Chain([index], None if link is None else link.request)
+            chains.append(chain)
+        chain_of.append(chain)
+    return chains
+
+
+def _agents(calls: Sequence[Call], chains: Sequence[_Chain]) -> tuple[list[int], int]:
+    """The agent of every request, and how often the first went on with another context."""
+    numbers = [0] * len(calls)
+    owners = {member: chain for chain in chains for member in chain.members}
+    sent: list[list[int]] = [[]]
+    resets = 0
+    for chain in chains:
+        parent = chain.parent
+        agent = 0 if parent is None else numbers[parent]
+        span = Call(calls[chain.members[0]].start_ns, _end(calls, chain), calls[0].block_ids)
+        after = [] if parent is None else [m for m in owners[parent].members if m > parent]
+        if _beside(calls, sent[agent], span) or _resumed(calls, sent[agent], after, span):
+            agent = len(sent)
+            sent.append([])
+        elif chain is not chains[0] and agent == 0:
+            resets += 1
+        sent[agent] += chain.members
+        for member in chain.members:
+            numbers[member] = agent
+    return numbers, resets
+
+
+def _end(calls: Sequence[Call], chain: _Chain) -> int:
+    return max(calls[member].end_ns for member in chain.members)
+
+
+def _beside(calls: Sequence[Call], members: Sequence[int], span: Call) -> bool:
+    """Whether a request of an agent is open within the span of a chain."""
+    return any(calls[m].end_ns > span.start_ns and calls[m].start_ns < span.end_ns for m in members)
+
+
+def _resumed(
+    calls: Sequence[Call], members: Sequence[int], after: Sequence[int], span: Call
+) -> bool:
+    """Whether an agent of `members` went on from where it was before a chain began.
+
+    Not where it was done by then; nor where the chain is over before the first of `after`, which
+    went on from the request at which the chain branched off.
+    """
+    if all(calls[m].end_ns <= span.start_ns for m in members):
+        return False
+    return not after or any(calls[m].start_ns < span.end_ns for m in after)
+
+
+def _parallel(calls: Sequence[Call], numbers: Sequence[int]) -> int:
+    """How many recovered agents have a request that overlaps one of another agent."""
+    ends = np.array([call.end_ns for call in calls], np.int64)
+    owner = np.array(numbers)
+    found: set[int] = set()
+    for index, call in enumerate(calls):
+        open_now = np.flatnonzero((ends[:index] > call.start_ns) & (owner[:index] != owner[index]))
+        if len(open_now):
+            found |= {numbers[index], *owner[open_now].tolist()}
+    return len(found - {0})
