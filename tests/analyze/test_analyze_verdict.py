@@ -71,12 +71,21 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.COUNTERS_DISAGREE, "invalid", {"counters": (Counter("requests", 989, 1000.0),)}),
     (Code.TOKEN_MISMATCH, "degraded", {"input_mismatch": 0.0201}),
     (Code.OUTPUT_MISMATCH, "degraded", {"output_mismatch": 0.0101}),
+    (Code.POWER_INVALID, "invalid", {"power_missing": "no driver"}),
+    (Code.GPU_SHARED, "degraded", {"gpu_shared_share": 0.001}),
+    (Code.GPU_THROTTLED, "degraded", {"gpu_throttled_share": 0.0101}),
+    (Code.HOST_SHARED, "degraded", {"other_cpu_share": 0.201}),
+    (Code.CLOCK_STEP, "degraded", {"clock_step_s": 0.501}),
 )
 
 JUST_BELOW: tuple[dict[str, Any], ...] = (
     {"ok": 6},
     {"ok": 990, "failures": {"timeout": 10}},
     {"ok": 990, "censored": 10},
+    {"gpu_shared_share": 0.0},
+    {"gpu_throttled_share": 0.01},
+    {"other_cpu_share": 0.2},
+    {"clock_step_s": 0.5},
     {"ok": 990, "context_overflows": 10},
     {"window": replace(window(), declared_s=10.001)},
     {"engine_lateness_p99_ms": 4.0},

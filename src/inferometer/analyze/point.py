@@ -14,6 +14,7 @@ from typing import Literal
 from inferometer import metrics
 from inferometer.analyze.columns import FAILURES, Columns, columns
 from inferometer.analyze.latency import assumed, latency_figures
+from inferometer.analyze.power import gpu_figures, host_figures, power_figures
 from inferometer.analyze.selfcheck import (
     LAG_PERCENTS,
     Counters,
@@ -29,6 +30,7 @@ from inferometer.analyze.window import Windows, find_windows, sent_inside
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuReport,
     LaunchPlan,
     Point,
     Record,
@@ -62,6 +64,7 @@ class PointInputs:
     samples: Sequence[Sample]
     client: ClientReport
     totals: EngineTotals | None
+    gpus: GpuReport | None
     provenance: Literal["measured", "simulated"]
     clock: Literal["real", "virtual"]
     engine_died: str | None
@@ -100,15 +103,19 @@ def _figures(
     inputs: PointInputs, cols: Columns, population: Columns, windows: Windows
 ) -> dict[str, Figure]:
     agentic = inputs.plan.workload.kind == "agentic"
+    rates = rate_figures(cols, windows, inputs.point.gpus)
     found = {
         "window_s": Figure(windows.whole.seconds),
         "rate_window_s": Figure(windows.rates.seconds, windows.note),
         **latency_figures(population, agentic=agentic),
-        **rate_figures(cols, windows, inputs.point.gpus),
+        **rates,
         **occupancy_figures(cols, windows, inputs.client, inputs.samples),
         "cached_share": cached_share(population),
         **client_figures(population, inputs.client, inputs.totals),
         **token_figures(population),
+        **power_figures(inputs.samples, inputs.gpus, windows.rates, rates),
+        **gpu_figures(inputs.samples, inputs.gpus, windows.rates),
+        **host_figures(inputs.samples, windows.rates),
     }
     return found | session_figures(cols, population, inputs.client) if agentic else found
 
@@ -174,6 +181,10 @@ def _evidence(
         engine_lateness_p99_ms=figures["engine_lateness_p99_ms"].value,
         counters=compared.compared,
         labels=_labels(inputs, population, windows),
+        gpu_shared_share=figures["gpu_shared_share"].value,
+        gpu_throttled_share=figures["gpu_throttled_share"].value,
+        other_cpu_share=figures["host_other_cpu_share"].value,
+        clock_step_s=figures["clock_step_s"].value,
     )
 
 

@@ -4,6 +4,7 @@ Units: times are integer nanoseconds of CLOCK_MONOTONIC (`_ns`) on the way, seco
 is declared and in results; counts are tokens. Unknown is None, never 0.
 """
 
+from inferometer.core.gpu import Gpu, GpuReading, GpuReport, PowerField, Throttle
 from inferometer.core.plan import (
     ClientSettings,
     LaunchPlan,
@@ -49,6 +50,9 @@ __all__ = [
     "EngineTotals",
     "Exchange",
     "FixedSeqLen",
+    "Gpu",
+    "GpuReading",
+    "GpuReport",
     "KvOffload",
     "LaunchPlan",
     "MultiNode",
@@ -57,6 +61,7 @@ __all__ = [
     "Phase",
     "Point",
     "Pool",
+    "PowerField",
     "Prompt",
     "Reason",
     "Record",
@@ -68,6 +73,7 @@ __all__ = [
     "Scenario",
     "Session",
     "Status",
+    "Throttle",
     "Turn",
     "Verdict",
     "VerdictLevel",

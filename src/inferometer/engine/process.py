@@ -231,6 +231,11 @@ class EngineProcess:
             self.stop()
             raise
 
+    @property
+    def pid(self) -> int | None:
+        """The leader of the process group; None before the start."""
+        return None if self._process is None else self._process.pid
+
     def died(self) -> str | None:
         """How it ended, with its last words; None while it runs."""
         if self._process is None or (code := self._process.poll()) is None:

@@ -23,6 +23,9 @@ class RunningEngine(Protocol):
 
     base_url: str
 
+    @property
+    def pid(self) -> int | None: ...
+
     def died(self) -> str | None: ...
 
 
@@ -31,6 +34,7 @@ class ExternalEngine:
     """Somebody else's: we did not start it and will not stop it."""
 
     base_url: str
+    pid: int | None = None
 
     def died(self) -> str | None:
         """Not ours to know; its failures show in the requests."""

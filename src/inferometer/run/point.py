@@ -13,17 +13,16 @@ from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
-from inferometer.engine.process import ServedModel, page, served_models
+from inferometer.engine.process import ServedModel, served_models
 from inferometer.errors import Interrupted
-from inferometer.observe.engine_metrics import Scrape, Watcher, scrape, totals
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
 from inferometer.run.observer import Observer
+from inferometer.run.watch import Watch
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 
 POLL_S = 0.1
-SCRAPE_S = 0.333
 STOPPED = "stopped by the user"
 
 
@@ -48,20 +47,23 @@ def measure_point(
 
     folder.begin(job.point, job.digest, job.plan)
     observer.phase("starting the engine")
-    with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
-        provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
-        before = _scrape(engine.base_url)
-        watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
-        watcher.start()
-        try:
-            report = _carry(job, folder.path, engine, load, observer, stopping)
-        finally:
-            watcher.stop()
-        died = engine.died()
-        counted = totals(before, _scrape(engine.base_url))
+    watch = Watch()
+    watch.start()
+    try:
+        with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
+            provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
+            watch.engine_is_up(engine, job.point.gpus)
+            try:
+                report = _carry(job, folder.path, engine, load, observer, stopping)
+            finally:
+                watch.load_is_over()
+            died = engine.died()
+    finally:
+        watch.stop()
     observer.phase("judging")
-    _merge_samples(folder, watcher.samples)
-    return judge(sweep, job, folder, ClientFile(FORMAT, provenance, report, counted, died))
+    _merge_samples(folder, watch.samples)
+    client = ClientFile(FORMAT, provenance, report, watch.totals, died, watch.gpus)
+    return judge(sweep, job, folder, client)
 
 
 def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
@@ -81,6 +83,7 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             samples=folder.samples(),
             client=client.client,
             totals=client.totals,
+            gpus=client.gpus,
             provenance=client.provenance,
             clock=sweep.clock,
             engine_died=client.engine_died,
@@ -114,10 +117,6 @@ def _carry(
         if not told and (reason := STOPPED if stopping() else engine.died()) is not None:
             load.stop(reason)
             told = True
-
-
-def _scrape(base_url: str) -> Scrape | None:
-    return scrape(base_url, page)
 
 
 def _served(job: Job, base_url: str) -> ServedModel:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuReport,
     LaunchPlan,
     Point,
     Record,
@@ -95,6 +96,8 @@ class ClientFile:
     client: ClientReport
     totals: EngineTotals | None
     engine_died: str | None
+    gpus: GpuReport | None = None
+    """None in virtual time, where there are none."""
 
 
 class PointDir:
