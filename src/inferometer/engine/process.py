@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from inferometer.engine.capture import LogCapture
 from inferometer.errors import EngineError, InputError, Problem
 
 POLL_S = 0.05
@@ -33,6 +34,8 @@ _BESIDE_PORT = re.compile(r"\{port\+([0-9]{1,5})\}")
 STOP_S = 10.0
 """After SIGTERM, how long before SIGKILL."""
 TAIL_LINES = 5
+DRAIN_S = 1.0
+"""For the last words of an engine that has ended to come through its pipe."""
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 
 # A process group outlives whoever started it: after a kill -9 of ours an engine would hold its port
@@ -183,6 +186,7 @@ class EngineProcess:
         self, argv: Sequence[str], env: Mapping[str, str], log: Path, base_url: str
     ) -> None:
         self.base_url = base_url
+        self.log = LogCapture(log)
         self._argv = list(argv)
         self._env = dict(env)
         self._log = log
@@ -206,19 +210,23 @@ class EngineProcess:
         argv = self._argv
         if argv[0] == "inferometer":
             argv = [sys.executable, "-m", *argv]
+        read_end, write_end = os.pipe()
         try:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    argv,
-                    env={**os.environ, **self._env},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    # A group of its own: a Ctrl-C at the terminal is ours to pass on.
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(
+                argv,
+                env={**os.environ, **self._env},
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=subprocess.STDOUT,
+                # A group of its own: a Ctrl-C at the terminal is ours to pass on.
+                start_new_session=True,
+            )
         except OSError as error:
+            os.close(read_end)
             raise EngineError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+        finally:
+            os.close(write_end)
+        self.log.start(read_end)
         try:
             self._guard = subprocess.Popen(
                 ["/bin/sh", "-c", GUARD, "guard", str(self._process.pid)],
@@ -262,11 +270,13 @@ class EngineProcess:
 
     def last_words(self) -> str:
         """The end of the log, for a message."""
-        try:
-            lines = self._log.read_text(errors="replace").split("\n")
-        except OSError:
-            lines = []
-        tail = [line.strip() for line in lines if line.strip()][-TAIL_LINES:]
+        if (process := self._process) is not None and process.poll() is not None:
+            self.log.finish(DRAIN_S)
+        report = self.log.report()
+        if report.failures:
+            first = report.failures[0]
+            return f"{first.name} (line {first.line}: {first.text}); {first.advice}"
+        tail = report.last[-TAIL_LINES:]
         return "its log ends: " + " | ".join(tail) if tail else "its log is empty"
 
     def stop(self) -> None:
@@ -280,6 +290,7 @@ class EngineProcess:
         # Also where the leader is gone: a worker it left behind would hold the port and the GPU.
         self._signal(signal.SIGKILL)
         process.wait()
+        self.log.finish(STOP_S)
         if guard is not None:
             guard.communicate(b"stopped\n")
             self._guard = None
