@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.core import EngineTotals
-from inferometer.engine.process import page
+from inferometer.engine.ask import page
 from inferometer.engine.simulated.assembly import assemble
 from inferometer.engine.simulated.options import parse_options
 from inferometer.engine.simulated.telemetry import Telemetry

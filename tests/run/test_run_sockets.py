@@ -14,11 +14,13 @@ from marked import NAME, marked, new_mark, until
 from sweep_setup import Files, Seen, make_sweep, write_files
 
 from inferometer.core import Result
-from inferometer.engine.process import EngineProcess, free_port
+from inferometer.engine.place import free_port
+from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import InferometerError, Interrupted
 from inferometer.plan import Selection
 from inferometer.run import engines
 from inferometer.run.jobs import NO_OVERRIDES, AdHoc, Overrides, jobs_of_flags, scenario_of
+from inferometer.run.site import Site
 from inferometer.run.sweep import Outcome, run_sweep
 from inferometer.store import PointDir, RunDir
 
@@ -179,10 +181,10 @@ def test_a_failed_point_alone_is_tried_again(swept: Swept) -> None:
 def test_an_engine_that_is_never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write_files(tmp_path / "config", seconds=1, conc=(1,))
     files.add_rule("- argv:\n    --never-ready: true\n")
-    monkeypatch.setattr(engines, "READY_S", 1.0)
     mark, seen = new_mark(), Seen()
     monkeypatch.setenv(NAME, mark)
-    outcome = run_sweep(make_sweep(files, "real"), RunDir(tmp_path / "run"), seen)
+    sweep = replace(make_sweep(files, "real"), site=Site(ready_timeout_s=1.0))
+    outcome = run_sweep(sweep, RunDir(tmp_path / "run"), seen)
     (message,) = seen.failures.values()
     assert message.startswith("the engine was not ready in 1 s; its log ")
     assert len(outcome.failed) == 1
@@ -235,7 +237,7 @@ def test_an_engine_that_is_up_is_not_ours_to_stop(
     url = f"http://127.0.0.1:{port}"
     argv = ["inferometer", "engine", "simulated", "--port", port]
     argv += ["--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
-    with EngineProcess(argv, {}, tmp_path / "log", url) as engine:
+    with EngineProcess(Command("engine", argv), tmp_path / "log", url) as engine:
         engine.wait_ready(60, lambda: None)
         assert engines.is_simulated(url)
         point = AdHoc(

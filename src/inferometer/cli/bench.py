@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
-from inferometer.engine.process import served_models
+from inferometer.engine.ask import served_models
 from inferometer.errors import EngineError, nearest
 from inferometer.run.engines import root_url
 from inferometer.run.job import Sweep

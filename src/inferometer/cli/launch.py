@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
-from inferometer.engine.process import fill_text
+from inferometer.engine.place import fill_text
 from inferometer.errors import InputError
 from inferometer.plan import (
     SITE_PLACEHOLDERS,

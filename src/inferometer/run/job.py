@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from inferometer.core import LaunchPlan, Point
+from inferometer.run.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,5 @@ class Sweep:
     sources: Mapping[str, str]
     clock: Literal["real", "virtual"]
     base_url: str | None
+    site: Site = field(default_factory=Site)
+    """Where engines are started; nothing of it enters a digest."""

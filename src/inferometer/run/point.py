@@ -13,7 +13,7 @@ from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
-from inferometer.engine.process import ServedModel, served_models
+from inferometer.engine.ask import ServedModel, served_models
 from inferometer.errors import Interrupted
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
@@ -50,7 +50,9 @@ def measure_point(
     watch = Watch()
     watch.start()
     try:
-        with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
+        with running(
+            job.point, job.plan, folder.path, sweep.base_url, sweep.site, waiting
+        ) as engine:
             provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
             watch.engine_is_up(engine, job.point.gpus)
             try:

@@ -5,7 +5,7 @@ machine from before the engine starts, the engine's own metrics once it answers.
 from __future__ import annotations
 
 from inferometer.core import EngineTotals, GpuReport, Sample
-from inferometer.engine.process import page
+from inferometer.engine.ask import page
 from inferometer.observe.engine_metrics import Scrape, Watcher, scrape, totals
 from inferometer.observe.gpus import GpuWatcher
 from inferometer.observe.host import HostWatcher
