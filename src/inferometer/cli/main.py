@@ -16,7 +16,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = (
     *("plan", "launch", "explain"),
     *("run", "bench", "predict"),
-    *("show", "report", "engine"),
+    *("show", "report", "doctor", "engine"),
 )
 
 

@@ -14,6 +14,7 @@ from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
 from inferometer.run.job import Sweep
 from inferometer.run.jobs import NO_OVERRIDES, Declared, Overrides, jobs_of_configs
+from inferometer.run.site import Site, read_site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +69,9 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.command(epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
+@click.option(
+    "--site", type=click.Path(), help="Site file: paths of models, containers (docs/formats.md)."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @format_option
 def run(
@@ -76,6 +80,7 @@ def run(
     keys: tuple[str, ...],
     scenario: Literal["fixed", "agentic"] | None,
     conc: tuple[int, ...],
+    site: str | None,
     out: Path | None,
     form: str,
 ) -> None:
@@ -84,6 +89,7 @@ def run(
     Each point starts its engine, loads it, and is kept before the next begins. Ctrl-C keeps what
     was measured; the same command again goes on where it stopped and repeats nothing.
     """
+    place = Site() if site is None else read_site(site)
     found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
     name = Path(files[0]).stem
     sweep = Sweep(
@@ -93,5 +99,6 @@ def run(
         sources=found.sources,
         clock="real",
         base_url=None,
+        site=place,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

@@ -29,6 +29,7 @@ class RunningEngine(Protocol):
     """An engine that answers, and may yet die."""
 
     base_url: str
+    image_digest: str | None
 
     @property
     def pid(self) -> int | None: ...
@@ -44,6 +45,7 @@ class ExternalEngine:
 
     base_url: str
     pid: int | None = None
+    image_digest: str | None = None
 
     def died(self) -> str | None:
         """Not ours to know; its failures show in the requests."""

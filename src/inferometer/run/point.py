@@ -60,11 +60,12 @@ def measure_point(
             finally:
                 watch.load_is_over()
             died = engine.died()
+            image = engine.image_digest
     finally:
         watch.stop()
     observer.phase("judging")
     _merge_samples(folder, watch.samples)
-    client = ClientFile(FORMAT, provenance, report, watch.totals, died, watch.gpus)
+    client = ClientFile(FORMAT, provenance, report, watch.totals, died, watch.gpus, image)
     return judge(sweep, job, folder, client)
 
 

@@ -98,6 +98,8 @@ class ClientFile:
     engine_died: str | None
     gpus: GpuReport | None = None
     """None in virtual time, where there are none."""
+    image_digest: str | None = None
+    """Of the image that ran; None outside of a container."""
 
 
 class PointDir:
@@ -140,6 +142,11 @@ class PointDir:
     def write_failure(self, message: str) -> None:
         """The point could not be measured: why. A later run tries it again."""
         write_json(self.path / "failure.json", {"format": FORMAT, "error": message})
+
+    def failure(self) -> str | None:
+        """Why the point could not be measured; None where it was, or was never tried."""
+        path = self.path / "failure.json"
+        return str(load_json(path)["error"]) if path.exists() else None
 
     def finish(self, result: Result) -> None:
         """Verdict, then the result: last and atomic."""
