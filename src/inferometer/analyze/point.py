@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from inferometer import metrics
+from inferometer.analyze.acceptance import acceptance_target
 from inferometer.analyze.columns import FAILURES, Columns, columns
+from inferometer.analyze.engine import engine_figures
 from inferometer.analyze.latency import assumed, latency_figures
 from inferometer.analyze.power import gpu_figures, host_figures, power_figures
 from inferometer.analyze.selfcheck import (
@@ -32,6 +34,7 @@ from inferometer.core import (
     EngineTotals,
     GpuReport,
     LaunchPlan,
+    MetricsReport,
     Point,
     Record,
     Result,
@@ -69,6 +72,7 @@ class PointInputs:
     clock: Literal["real", "virtual"]
     engine_died: str | None
     versions: Versions
+    metrics: MetricsReport | None = None
 
 
 def analyze_point(inputs: PointInputs) -> Result:
@@ -116,6 +120,9 @@ def _figures(
         **power_figures(inputs.samples, inputs.gpus, windows.rates, rates),
         **gpu_figures(inputs.samples, inputs.gpus, windows.rates),
         **host_figures(inputs.samples, windows.rates),
+        **engine_figures(
+            inputs.samples, inputs.metrics, windows.rates, acceptance_target(inputs.plan)
+        ),
     }
     return found | session_figures(cols, population, inputs.client) if agentic else found
 
@@ -185,6 +192,9 @@ def _evidence(
         gpu_throttled_share=figures["gpu_throttled_share"].value,
         other_cpu_share=figures["host_other_cpu_share"].value,
         clock_step_s=figures["clock_step_s"].value,
+        acceptance_length=figures["acceptance_length"].value,
+        acceptance_target=figures["acceptance_target"].value,
+        drafts=figures["engine_drafts"].value,
     )
 
 

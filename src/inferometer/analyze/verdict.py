@@ -62,6 +62,12 @@ At its power limit a card is as it was built to be, and that is no fault."""
 CLOCK_STEP_DEGRADED_S = 0.5
 """Stamps are monotonic and cannot step; the wall clock they are told by can, and then no outside
 log can be laid beside the run."""
+ACCEPTANCE_DEGRADED = 0.05
+"""A simulated acceptance is set so that engines can be compared, and every rate follows it: 5 % off
+is 5 % of a rate. Chance is far below: see the number of verifications."""
+ACCEPTANCE_MIN_DRAFTS = 400
+"""A length between two whole numbers has at most a half for its standard deviation: three standard
+errors of 400 verifications are 0.075, below 5 % of any length above 1.5."""
 WINDOW_SLACK_S = 0.001
 """A timer may fire early by its resolution."""
 
@@ -89,6 +95,7 @@ class Code(StrEnum):
     GPU_THROTTLED = "gpu_throttled"
     HOST_SHARED = "host_shared"
     CLOCK_STEP = "clock_step"
+    ACCEPTANCE_OFF = "acceptance_off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,11 @@ class Evidence:
     gpu_throttled_share: float | None = None
     other_cpu_share: float | None = None
     clock_step_s: float | None = None
+    acceptance_length: float | None = None
+    acceptance_target: float | None = None
+    """Of a simulated acceptance; None where the model judges its drafts."""
+    drafts: float | None = None
+    """Verifications in the window; None where the engine counts none."""
 
     @property
     def failed(self) -> int:
@@ -326,6 +338,16 @@ def _clock_step(seen: Evidence) -> list[Reason]:
     return _graded(Code.CLOCK_STEP, step_s, CLOCK_STEP_DEGRADED_S, None, text)
 
 
+def _acceptance(seen: Evidence) -> list[Reason]:
+    length, target = seen.acceptance_length, seen.acceptance_target
+    few = seen.drafts is not None and seen.drafts < ACCEPTANCE_MIN_DRAFTS
+    if length is None or not target or few:
+        return []
+    off = abs(length - target) / target
+    text = f"the acceptance length was {length:.2f}, and {target:.2f} is to be simulated"
+    return _graded(Code.ACCEPTANCE_OFF, off, ACCEPTANCE_DEGRADED, None, text)
+
+
 RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _engine_died,
     _window,
@@ -345,4 +367,5 @@ RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _shared,
     _throttled,
     _clock_step,
+    _acceptance,
 )

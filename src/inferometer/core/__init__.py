@@ -35,6 +35,7 @@ from inferometer.core.record import (
 from inferometer.core.result import (
     ClientReport,
     EngineTotals,
+    MetricsReport,
     Reason,
     Result,
     Verdict,
@@ -55,6 +56,7 @@ __all__ = [
     "GpuReport",
     "KvOffload",
     "LaunchPlan",
+    "MetricsReport",
     "MultiNode",
     "Origin",
     "Parallelism",

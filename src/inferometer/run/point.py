@@ -65,7 +65,10 @@ def measure_point(
         watch.stop()
     observer.phase("judging")
     _merge_samples(folder, watch.samples)
-    client = ClientFile(FORMAT, provenance, report, watch.totals, died, watch.gpus, image)
+    _keep_pages(folder, watch)
+    client = ClientFile(
+        FORMAT, provenance, report, watch.totals, died, watch.gpus, image, watch.metrics
+    )
     return judge(sweep, job, folder, client)
 
 
@@ -87,6 +90,7 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             client=client.client,
             totals=client.totals,
             gpus=client.gpus,
+            metrics=client.metrics,
             provenance=client.provenance,
             clock=sweep.clock,
             engine_died=client.engine_died,
@@ -129,6 +133,15 @@ def _served(job: Job, base_url: str) -> ServedModel:
     # What a started engine calls its model is its own affair; of one that is up, a person said.
     name = next(iter(limits), job.point.model) if job.plan.argv else job.point.model
     return ServedModel(name, job.point.max_model_len or limits.get(name))
+
+
+def _keep_pages(folder: PointDir, watch: Watch) -> None:
+    """What the engine said of itself, in its own words."""
+    first, last = watch.pages
+    if first is not None:
+        folder.write_page("first", first.text)
+    if last is not None:
+        folder.write_page("last", last.text)
 
 
 def _merge_samples(folder: PointDir, scraped: list[Sample]) -> None:

@@ -4,15 +4,13 @@ machine from before the engine starts, the engine's own metrics once it answers.
 
 from __future__ import annotations
 
-from inferometer.core import EngineTotals, GpuReport, Sample
+from inferometer.core import EngineTotals, GpuReport, MetricsReport, Sample
 from inferometer.engine.ask import page
-from inferometer.observe.engine_metrics import Scrape, Watcher, scrape, totals
+from inferometer.observe.engine_metrics import Scrape, Scraper, Watcher, totals
 from inferometer.observe.gpus import GpuWatcher
 from inferometer.observe.host import HostWatcher
 from inferometer.observe.processes import family
 from inferometer.run.engines import RunningEngine
-
-SCRAPE_S = 0.333
 
 
 class Watch:
@@ -22,9 +20,8 @@ class Watch:
         self._engine: RunningEngine | None = None
         self._gpus = GpuWatcher()
         self._host = HostWatcher(self._engine_pid)
+        self._scraper: Scraper | None = None
         self._metrics: Watcher | None = None
-        self._before: Scrape | None = None
-        self._after: Scrape | None = None
 
     def start(self) -> None:
         """Before the engine starts."""
@@ -36,15 +33,14 @@ class Watch:
         self._engine = engine
         pid = engine.pid
         self._gpus.engine_is_up(gpus, () if pid is None else family(pid))
-        self._before = _scrape(engine.base_url)
-        self._metrics = Watcher(engine.base_url, SCRAPE_S, _scrape)
+        self._scraper = Scraper(engine.base_url, page)
+        self._metrics = Watcher(self._scraper.scrape)
         self._metrics.start()
 
     def load_is_over(self) -> None:
         """The engine is idle again, and still up."""
-        if self._metrics is not None and self._engine is not None:
+        if self._metrics is not None:
             self._metrics.stop()
-            self._after = _scrape(self._engine.base_url)
 
     def stop(self) -> None:
         """The engine is, or soon will be, gone."""
@@ -54,7 +50,17 @@ class Watch:
     @property
     def totals(self) -> EngineTotals | None:
         """What the engine counted between its two idle moments."""
-        return totals(self._before, self._after)
+        return None if self._metrics is None else totals(self._metrics.first, self._metrics.last)
+
+    @property
+    def pages(self) -> tuple[Scrape | None, Scrape | None]:
+        """The engine's metrics page at its two idle moments."""
+        return (None, None) if self._metrics is None else (self._metrics.first, self._metrics.last)
+
+    @property
+    def metrics(self) -> MetricsReport | None:
+        """How the engine's metrics page was read."""
+        return None if self._scraper is None else self._scraper.report()
 
     @property
     def gpus(self) -> GpuReport:
@@ -69,7 +75,3 @@ class Watch:
 
     def _engine_pid(self) -> int | None:
         return None if self._engine is None else self._engine.pid
-
-
-def _scrape(base_url: str) -> Scrape | None:
-    return scrape(base_url, page)

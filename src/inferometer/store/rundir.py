@@ -18,6 +18,7 @@ from inferometer.core import (
     EngineTotals,
     GpuReport,
     LaunchPlan,
+    MetricsReport,
     Point,
     Record,
     Result,
@@ -100,6 +101,8 @@ class ClientFile:
     """None in virtual time, where there are none."""
     image_digest: str | None = None
     """Of the image that ran; None outside of a container."""
+    metrics: MetricsReport | None = None
+    """None in virtual time, where there is no page."""
 
 
 class PointDir:
@@ -138,6 +141,10 @@ class PointDir:
     def write_client(self, file: ClientFile) -> None:
         """After the load."""
         write_json(self.path / "client.json", file)
+
+    def write_page(self, which: Literal["first", "last"], text: str) -> None:
+        """A metrics page of the engine as it was read, before the load or after it."""
+        (self.path / f"metrics.{which}.txt").write_text(text, "utf-8")
 
     def write_failure(self, message: str) -> None:
         """The point could not be measured: why. A later run tries it again."""
