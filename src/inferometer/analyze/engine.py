@@ -19,7 +19,7 @@ from inferometer.core import MetricsReport, Sample, Window
 from inferometer.metrics import Figure
 
 NOT_WATCHED = "the engine's metrics were not watched"
-PAGES = "engine.scrape_s"
+PAGES, WITH_HISTOGRAMS = "engine.scrape_s", "with=histograms"
 HISTOGRAMS = {
     "queue_time_s": "queue_time",
     "ttft_s": "ttft",
@@ -43,8 +43,10 @@ class Scraped:
             if sample.name.startswith("engine."):
                 found.setdefault((sample.name, sample.labels), []).append(sample)
         self._series = {key: _series(each) for key, each in found.items()}
-        pages = self._series.get((PAGES, ""))
-        self._pages = np.array([], np.int64) if pages is None else pages.at_ns
+        none = Series(np.array([], np.int64), np.array([]))
+        self._full = self._series.get((PAGES, WITH_HISTOGRAMS), none).at_ns
+        rest = self._series.get((PAGES, ""), none).at_ns
+        self._pages = np.union1d(self._full, rest)
 
     def counter(self, name: str, window: Window, tier: str | None = None) -> Figure:
         """By how much it grew in the window."""
@@ -52,7 +54,7 @@ class Scraped:
         if found is None:
             return Figure(None, self.missing(name, tier))
         labels, values = found
-        figure = series.difference(self._from_zero(values), window)
+        figure = series.difference(self._from_zero(values, name), window)
         return Figure(figure.value, _joined(self._means(labels, name, tier), figure.why))
 
     def gauge(self, name: str, window: Window, how: Callable[[Series, Window], Figure]) -> Figure:
@@ -73,7 +75,7 @@ class Scraped:
         if not buckets:
             return dict.fromkeys(keys, Figure(None, self.missing(name)))
         found, why = series.histogram(
-            {le: self._from_zero(values) for le, (_, values) in buckets.items()}, window
+            {le: self._from_zero(values, name) for le, (_, values) in buckets.items()}, window
         )
         if found is None:
             return dict.fromkeys(keys, Figure(None, why))
@@ -99,9 +101,11 @@ class Scraped:
             return f"{shown} does not publish {key}"
         return f"{shown}: no {' or '.join(option.name for option in options)} on {report.path}"
 
-    def _from_zero(self, values: Series) -> Series:
+    def _from_zero(self, values: Series, name: str) -> Series:
         """A counter that pages before its first one did not have, had not counted yet."""
-        before = self._pages[self._pages < values.at_ns[0]]
+        of_histogram = name.removesuffix("_sum") in HISTOGRAMS
+        pages = self._full if of_histogram else self._pages
+        before = pages[pages < values.at_ns[0]]
         if not len(before):
             return values
         return Series(

@@ -26,6 +26,8 @@ HISTOGRAMS_EVERY = 9
 PATHS = ("/metrics", "/prometheus/metrics")
 """The second is TensorRT-LLM's: its `/metrics` is JSON."""
 SCRAPE_S = "engine.scrape_s"
+"""Seconds that a page took; labelled where its histograms were read too."""
+WITH_HISTOGRAMS = "with=histograms"
 Read = Callable[[str, float], tuple[int, bytes]]
 
 
@@ -45,6 +47,7 @@ class Scrape:
     took_s: float
     values: Mapping[tuple[str, str], float]
     text: str
+    histograms: bool
 
     def value(self, name: str) -> float | None:
         """A series without tiers and buckets; None where the page has it not."""
@@ -53,7 +56,8 @@ class Scrape:
     def samples(self) -> list[Sample]:
         """The series as samples, and how long the page took."""
         kept = [Sample(self.at_ns, *key, value) for key, value in self.values.items()]
-        return [*kept, Sample(self.at_ns, SCRAPE_S, "", self.took_s)]
+        labels = WITH_HISTOGRAMS if self.histograms else ""
+        return [*kept, Sample(self.at_ns, SCRAPE_S, labels, self.took_s)]
 
 
 class Scraper:
@@ -73,14 +77,16 @@ class Scraper:
         self._gave_up = False
         self._problem: str | None = None
 
-    def scrape(self) -> Scrape | None:
-        """One page; None where none could be had: `report` says why."""
+    def scrape(self, histograms: bool = True) -> Scrape | None:
+        """One page, with or without its histograms; None where none could be had: `report` says
+        why.
+        """
         if self._gave_up:
             return None
         reasons = []
         for path in self._paths:
             try:
-                found = self._page(path)
+                found = self._page(path, histograms)
             except NoPage as error:
                 reasons.append((f"{path}: {error}", error.final))
             else:
@@ -105,16 +111,16 @@ class Scraper:
             problem=self._problem,
         )
 
-    def _page(self, path: str) -> Scrape:
+    def _page(self, path: str, histograms: bool) -> Scrape:
         began_ns = time.monotonic_ns()
         text = self._text(path)
         at_ns = time.monotonic_ns()
         try:
-            values = read_series(page_families(text), self._families)
+            values = read_series(page_families(text, histograms=histograms), self._families)
         except ValueError as error:
             raise NoPage(f"not a metrics page ({error})") from None
         took_s = (time.monotonic_ns() - began_ns) / 1e9
-        return Scrape(at_ns, took_s, values, text)
+        return Scrape(at_ns, took_s, values, text, histograms)
 
     def _text(self, path: str) -> str:
         try:
@@ -198,13 +204,14 @@ class Watcher:
     The first page is read by `start`, the last by `stop`, so that they bracket all in between.
     """
 
-    def __init__(self, scrape: Callable[[], Scrape | None], interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, scrape: Callable[[bool], Scrape | None], interval_s: float = INTERVAL_S
+    ) -> None:
         self.samples: list[Sample] = []
         self.first: Scrape | None = None
         self.last: Scrape | None = None
         self._scrape = scrape
         self._interval_s = interval_s
-        self._known: set[tuple[str, str]] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
@@ -229,17 +236,7 @@ class Watcher:
             next_s = max(next_s + self._interval_s, time.monotonic())
 
     def _take(self, *, histograms: bool) -> Scrape | None:
-        """A page; of its histograms only what was not seen before, unless they are asked for."""
-        page = self._scrape()
-        if page is None:
-            return None
-        for sample in page.samples():
-            key = (sample.name, sample.labels)
-            if histograms or key not in self._known or not _of_histogram(sample):
-                self.samples.append(sample)
-            self._known.add(key)
+        page = self._scrape(histograms)
+        if page is not None:
+            self.samples += page.samples()
         return page
-
-
-def _of_histogram(sample: Sample) -> bool:
-    return "le=" in sample.labels or sample.name.endswith("_sum")

@@ -46,12 +46,13 @@ class Families:
         return tuple(row.engine for row in engines() if row.engine in self.seen)
 
 
-def page_families(text: str) -> Page:
+def page_families(text: str, *, histograms: bool = True) -> Page:
     """The families of a page that we know, and no other. Raises ValueError for a page that is none.
 
-    Lines of other families are not parsed: they are most of a page.
+    Lines of other families are not parsed, and those of histograms only where asked: they are most
+    of a page.
     """
-    wanted = _wanted()
+    wanted = _wanted(histograms)
     lines = [line.rstrip("\r") for line in text.split("\n") if _first_name(line) in wanted]
     page = Page()
     try:
@@ -192,16 +193,16 @@ def _keys() -> tuple[str, ...]:
 
 
 @cache
-def _wanted() -> frozenset[str]:
+def _wanted(histograms: bool) -> frozenset[str]:
     """Every name at the start of a line that matters: of samples, and after `# TYPE`."""
     found: set[str] = set()
     for row in engines():
         for key, options in row.series.items():
-            histogram = SERIES[key.partition(".")[0]].kind == "histogram"
+            of_histogram = SERIES[key.partition(".")[0]].kind == "histogram"
             for option in options:
                 needed = () if option.needs is None else (option.needs,)
                 for name in (option.name, *option.plus, *needed):
                     found |= {name, f"{name}_total"}
-                    if histogram:
+                    if of_histogram and histograms:
                         found |= {f"{name}_bucket", f"{name}_sum"}
     return frozenset(found)
