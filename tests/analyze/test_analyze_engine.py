@@ -327,7 +327,8 @@ def test_a_plan_says_which_acceptance_it_wants(
 ) -> None:
     found = plan(argv, env)
     assert found is not None
-    assert (found.mode, found.length) == (mode, pytest.approx(length))
+    assert found.mode == mode
+    assert found.length == pytest.approx(length)
 
 
 def test_a_plan_without_speculation_wants_none() -> None:

@@ -269,14 +269,15 @@ def test_the_table_is_checked() -> None:
     row = {"engine": "x", "display": "X", "prefix": "x_", "source": "s", "date": "2026-09"}
     good = {"running": [{"name": "x_running"}], "prefix_hits.host": [{"name": "x_hits"}]}
     assert Engine.model_validate({**row, "series": good}).engine == "x"
-    for wrong in (
+    mistakes: tuple[dict[str, list[dict[str, str]]], ...] = (
         {"runing": [{"name": "x"}]},
         {"prefix_hits": [{"name": "x"}]},
         {"prefix_hits.disk": [{"name": "x"}]},
         {"running.device": [{"name": "x"}]},
         {"running": []},
         {"running": [{"nam": "x"}]},
-    ):
+    )
+    for wrong in mistakes:
         with pytest.raises(ValidationError):
             Engine.model_validate({**row, "series": wrong})
 

@@ -107,6 +107,8 @@ def test_a_point_in_real_time_leaves_every_file(swept: Swept) -> None:
         "records.parquet",
         "samples.parquet",
         "server.log",
+        "metrics.first.txt",
+        "metrics.last.txt",
         "client.json",
         "verdict.json",
         "result.json",
@@ -119,7 +121,14 @@ def test_a_point_in_real_time_leaves_every_file(swept: Swept) -> None:
     assert client.client.cpu_share is not None
     samples = point.samples()
     names = {sample.name for sample in samples}
-    assert {"client.in_flight", "vllm:num_requests_running"} <= names
+    assert {"client.in_flight", "engine.running", "engine.queue_time_s"} <= names
+    assert client.metrics is not None
+    assert (client.metrics.engines, client.metrics.failed) == (("simulated",), 0)
+    assert client.metrics.pages > 3
+    figures = point.result().metrics
+    for metric in ("engine_running", "engine_kv_use_max", "engine_output_tok_s"):
+        assert (figures[metric] or 0) > 0
+    assert figures["engine_preemptions"] == 0
     times = [sample.at_ns for sample in samples]
     assert times == sorted(times)
 
