@@ -250,6 +250,13 @@ def test_what_an_engine_means_is_in_the_note() -> None:
     assert found["engine_output_tok_s"] == (100_000, "counted as a request ends")
 
 
+def test_a_page_that_is_renewed_by_a_clock_is_told() -> None:
+    report = replace(REPORT, engines=("atom",))
+    at = [(float(t), 4.0) for t in range(0, 10_001, 500)]
+    found = figures(samples("running", at, "engine=atom"), report)
+    assert found["engine_running"] == (4, "renewed every 5 s")
+
+
 def test_acceptance_of_an_engine_that_counts_no_accepted_tokens() -> None:
     report = replace(REPORT, engines=("sglang",))
     found = []

@@ -349,6 +349,20 @@ def test_a_watcher_that_is_stopped_at_once_has_two_pages() -> None:
     assert (watcher.first, watcher.last) == (None, None)
 
 
+def test_a_page_that_is_renewed_by_a_clock_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    atom = (Path(__file__).parent / "pages" / "atom.txt").read_bytes()
+    scraper = Scraper("", lambda url, timeout_s: (200, atom))
+    watcher = Watcher(scraper.scrape, 60.0, lambda: scraper.refresh_s)
+    watcher.start()
+    assert slept == [5.0]
+    watcher.stop()
+    assert slept == [5.0, 5.0]
+    assert [s.name for s in watcher.samples].count("engine.running") == 3
+    assert watcher.first is not None
+
+
 def test_pages_are_asked_for_without_their_histograms_most_of_the_time() -> None:
     scraper = Scraper("", lambda url, timeout_s: (200, PAGE.encode()))
     short, full = scraper.scrape(False), scraper.scrape(True)

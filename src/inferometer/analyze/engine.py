@@ -126,8 +126,11 @@ class Scraped:
     def _means(self, labels: Labels, name: str, tier: str | None = None) -> str | None:
         """What the engine means by it, where one option of the table says so."""
         key = f"{name}.{tier}" if tier else name
-        notes = dict.fromkeys(o.note for o in family_options(labels.get("engine", ""), key))
-        return " or ".join(note for note in notes if note) or None
+        engine = labels.get("engine", "")
+        notes = dict.fromkeys(o.note for o in family_options(engine, key))
+        said = " or ".join(note for note in notes if note) or None
+        refresh_s = next((row.refresh_s for row in engines() if row.engine == engine), 0.0)
+        return _joined(said, f"renewed every {refresh_s:g} s" if refresh_s else None)
 
 
 def engine_figures(

@@ -83,6 +83,8 @@ class Engine(Fact):
     """Shares the names of this engine, and adds to them."""
     replicas: list[str] = Field(default_factory=list)
     """Labels that only tell replicas apart: each says the same, and counts once."""
+    refresh_s: float = 0.0
+    """How old what the page says may be: some engines renew it by a clock of its own."""
     series: dict[str, Options]
     """`NAME`, or `NAME.TIER` where a prefix cache has tiers."""
 

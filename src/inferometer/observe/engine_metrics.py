@@ -101,6 +101,11 @@ class Scraper:
         self._paths = self._paths[:1]
         return None
 
+    @property
+    def refresh_s(self) -> float:
+        """How old what a page says may be."""
+        return self._families.refresh_s
+
     def report(self) -> MetricsReport:
         """What was read, and what was not."""
         return MetricsReport(
@@ -201,29 +206,38 @@ def totals(before: Scrape | None, after: Scrape | None) -> EngineTotals | None:
 class Watcher:
     """Scrapes in a thread, at `interval_s`, until stopped; `samples` holds the series.
 
-    The first page is read by `start`, the last by `stop`, so that they bracket all in between.
+    The first page is read by `start`, the last by `stop`, so that they bracket all in between. Both
+    wait until what they say is of now, where an engine renews its page by a clock of its own.
     """
 
     def __init__(
-        self, scrape: Callable[[bool], Scrape | None], interval_s: float = INTERVAL_S
+        self,
+        scrape: Callable[[bool], Scrape | None],
+        interval_s: float = INTERVAL_S,
+        refresh_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.samples: list[Sample] = []
         self.first: Scrape | None = None
         self.last: Scrape | None = None
         self._scrape = scrape
         self._interval_s = interval_s
+        self._refresh_s = refresh_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
     def start(self) -> None:
         """Read the first page, and begin."""
         self.first = self._take(histograms=True)
+        if self._refresh_s() > 0:
+            time.sleep(self._refresh_s())
+            self.first = self._take(histograms=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End, wait for the scrape that is under way, and read the last page."""
         self._stop.set()
         self._thread.join()
+        time.sleep(self._refresh_s())
         self.last = self._take(histograms=True)
 
     def _run(self) -> None:

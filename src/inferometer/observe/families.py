@@ -45,6 +45,11 @@ class Families:
         """Whose families were on the pages, the preferred first."""
         return tuple(row.engine for row in engines() if row.engine in self.seen)
 
+    @property
+    def refresh_s(self) -> float:
+        """How old the pages may be."""
+        return max((row.refresh_s for row in engines() if row.engine in self.seen), default=0.0)
+
 
 def page_families(text: str, *, histograms: bool = True) -> Page:
     """The families of a page that we know, and no other. Raises ValueError for a page that is none.

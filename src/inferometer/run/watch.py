@@ -33,8 +33,8 @@ class Watch:
         self._engine = engine
         pid = engine.pid
         self._gpus.engine_is_up(gpus, () if pid is None else family(pid))
-        self._scraper = Scraper(engine.base_url, page)
-        self._metrics = Watcher(self._scraper.scrape)
+        self._scraper = scraper = Scraper(engine.base_url, page)
+        self._metrics = Watcher(scraper.scrape, refresh_s=lambda: scraper.refresh_s)
         self._metrics.start()
 
     def load_is_over(self) -> None:
