@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,8 +26,10 @@ from inferometer.analyze.series import (
     quantile,
     time_mean,
 )
-from inferometer.core import MetricsReport, Reason, Sample
+from inferometer.core import AgenticCoding, MetricsReport, Reason, Sample
 from inferometer.metrics import Figure
+from inferometer.plan import expand, load_configs, load_recipes, read_file, resolve
+from inferometer.plan.derivations import ACCEPTANCE
 
 REPORT = MetricsReport("/metrics", ("vllm",), 30, 0, None)
 SPAN = window(1_000, 9_000)
@@ -291,6 +295,7 @@ def plan(
     return acceptance_target(replace(inputs([]).plan, argv=argv, env=env or {}, files=files or {}))
 
 
+ENGINES = ("vllm", "sglang", "trt", "atom")
 VLLM = {"method": "mtp", "num_speculative_tokens": 3}
 SYNTHETIC = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.49}
 
@@ -341,8 +346,36 @@ def test_a_plan_says_which_acceptance_it_wants(
 def test_a_plan_without_speculation_wants_none() -> None:
     assert plan(("serve", "m", "--max-num-seqs", "8"), {"A": "1"}) is None
     assert plan(("--speculative-config", "not json")) is None
-    options = {"options.yaml": "speculative_config: {decoding_type: MTP}\n"}
-    assert plan(files=options) == Target("model", None, "options.yaml")
+    for text in ("speculative_config: {decoding_type: MTP}", '{"a":1,"speculative_config":{}}'):
+        assert plan(files={"options.yaml": text}) == Target("model", None, "options.yaml")
+
+
+def test_every_bundled_recipe_says_its_acceptance(shared_data: Path) -> None:
+    """Agentic points simulate what was measured on the model; at fixed lengths it judges."""
+    data = shared_data / "inferencex"
+    masters = [str(data / f"{vendor}-master.yaml") for vendor in ("amd", "nvidia")]
+    configs = load_configs(masters, str(data / "runners.yaml"), read_file)
+    recipes = load_recipes(read_file, ())
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for point in expand(configs):
+        if point.multi_node is not None:
+            continue
+        launch = resolve(point, recipes)
+        found = acceptance_target(launch)
+        words = (*launch.argv, *launch.env, *launch.files.values())
+        # One model drafts nothing at high concurrency although its config says so.
+        drafts = any("specul" in w.lower() or "spec_decode" in w.lower() for w in words)
+        assert (found is not None) == (point.spec_decoding != "none" and drafts)
+        if found is None:
+            continue
+        agentic = point.scenario == AgenticCoding()
+        assert found.mode == ("synthetic" if agentic else "model")
+        if agentic:
+            curves = [c for (prefix, _), c in ACCEPTANCE.items() if prefix == point.model_prefix]
+            assert found.length is not None
+            assert any(abs(found.length - (at or 0)) < 0.005 for curve in curves for at in curve)
+        seen[point.framework, found.mode] += 1
+    assert set(seen) == {(e, m) for e in ENGINES for m in ("synthetic", "model")}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ length counts the token that the model itself adds to every verification.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +30,8 @@ ATOM_LENGTH, ATOM_RATE = "--spec-decode-acceptance-length", "--spec-decode-accep
 SIMULATED = "--acceptance-length"
 VLLM = "--speculative-config"
 DRAFTS = ("--num-speculative-tokens", "--speculative-tokens")
+IN_A_FILE = re.compile(r"""\bspeculative_config["']?\s*:""")
+"""Of TensorRT-LLM's options, as YAML or JSON."""
 SPECULATES = (*DRAFTS, "--speculative-algorithm", "--spec-type", "--model-draft")
 
 
@@ -41,7 +44,7 @@ def acceptance_target(plan: LaunchPlan) -> Target | None:
         return found
     said = next((name for name in SPECULATES if name in flags), None)
     if said is None:
-        said = next((n for n, text in plan.files.items() if "speculative_config:" in text), None)
+        said = next((name for name, text in plan.files.items() if IN_A_FILE.search(text)), None)
     return None if said is None else Target("model", None, said)
 
 
