@@ -150,6 +150,7 @@ def inputs(
         samples=(),
         client=client(span or window(), lanes=lanes),
         totals=None,
+        gpus=None,
         provenance="measured",
         clock="real",
         engine_died=None,

@@ -40,6 +40,7 @@ CLEAN = Evidence(
     labels=(),
 )
 
+SIMULATED = {"acceptance_target": 2.0, "drafts": 400.0}
 CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.NO_SAMPLES, "invalid", {"ok": 0}),
     (Code.FEW_SAMPLES, "degraded", {"ok": 5}),
@@ -77,6 +78,13 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.COUNTERS_DISAGREE, "invalid", {"counters": (Counter("requests", 989, 1000.0),)}),
     (Code.TOKEN_MISMATCH, "degraded", {"input_mismatch": 0.0201}),
     (Code.OUTPUT_MISMATCH, "degraded", {"output_mismatch": 0.0101}),
+    (Code.POWER_INVALID, "invalid", {"power_missing": "no driver"}),
+    (Code.GPU_SHARED, "degraded", {"gpu_shared_share": 0.001}),
+    (Code.GPU_THROTTLED, "degraded", {"gpu_throttled_share": 0.0101}),
+    (Code.HOST_SHARED, "degraded", {"other_cpu_share": 0.201}),
+    (Code.CLOCK_STEP, "degraded", {"clock_step_s": 0.501}),
+    (Code.ACCEPTANCE_OFF, "degraded", {"acceptance_length": 1.89, **SIMULATED}),
+    (Code.ACCEPTANCE_OFF, "degraded", {"acceptance_length": 2.11, **SIMULATED, "drafts": None}),
 )
 
 JUST_BELOW: tuple[dict[str, Any], ...] = (
@@ -85,6 +93,13 @@ JUST_BELOW: tuple[dict[str, Any], ...] = (
     {"ok": 6},
     {"ok": 990, "failures": {"timeout": 10}},
     {"ok": 990, "censored": 10},
+    {"gpu_shared_share": 0.0},
+    {"gpu_throttled_share": 0.01},
+    {"other_cpu_share": 0.2},
+    {"clock_step_s": 0.5},
+    {"acceptance_length": 1.91, **SIMULATED},
+    {"acceptance_length": 4.0, **SIMULATED, "drafts": 399.0},
+    {"acceptance_length": 4.0, **SIMULATED, "acceptance_target": None},
     {"ok": 990, "context_overflows": 10},
     {"window": replace(window(), declared_s=10.001)},
     {"engine_lateness_p99_ms": 4.0},

@@ -149,20 +149,6 @@ def test_running_a_deployment_is_refused_and_says_what_is_not_supported(
     assert "multi-node deployments are planned, not started yet" in said.err
 
 
-@pytest.mark.parametrize("verb", ["run", "predict"])
-def test_required_power_that_nobody_measures_is_refused(verb: str, tmp_path: Path) -> None:
-    text = MASTER.partition("  disagg:")[0].replace("multinode: true", "multinode: false")
-    text += (
-        "  require-power: native\n  scenarios:\n    fixed-seq-len:\n    - isl: 8\n      osl: 8\n"
-    )
-    text += "      search-space:\n      - { tp: 1, conc-list: [1] }\n"
-    (tmp_path / "m.yaml").write_text(text)
-    (tmp_path / "r.yaml").write_text(RUNNERS)
-    said = call(verb, f"{tmp_path}/m.yaml", "--runners", f"{tmp_path}/r.yaml")
-    assert (said.code, said.out) == (2, "")
-    assert "requires native power, which is not measured yet" in said.err
-
-
 @pytest.mark.parametrize(
     ("key", "conc", "names"),
     [

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import call
 
-from inferometer.engine.process import EngineProcess, free_port
+from inferometer.engine.place import free_port
+from inferometer.engine.process import Command, EngineProcess
 from inferometer.store import RunDir
 
 
@@ -22,7 +23,7 @@ def test_a_bench_with_a_tokenizer_is_exact_on_the_built_in_engine(
     argv += ["--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
     words = ["--isl", "300", "--osl", "4", "--requests", "20", "--concurrency", "2", "--seed", "1"]
     words += ["--endpoint", "completions", "--token-ids"] if ids else []
-    with EngineProcess(argv, {}, tmp_path / "log", url) as engine:
+    with EngineProcess(Command("engine", argv), tmp_path / "log", url) as engine:
         engine.wait_ready(60, lambda: None)
         said = call("bench", url, *words, "--tokenizer", "bundled", "--out", tmp_path / "run")
     assert said.code in (0, 5), said.err

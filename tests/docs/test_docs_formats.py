@@ -7,6 +7,7 @@ from dataclasses import fields
 import pytest
 from docs_pages import DOCS, code_spans, first_names, rows, section
 
+from inferometer.catalog import SERIES
 from inferometer.core import (
     ClientReport,
     ClientSettings,
@@ -14,6 +15,7 @@ from inferometer.core import (
     EngineTotals,
     ExternalFile,
     LaunchPlan,
+    MetricsReport,
     MultiNode,
     Point,
     Pool,
@@ -25,7 +27,8 @@ from inferometer.core import (
     Window,
     WorkloadSettings,
 )
-from inferometer.observe.engine_metrics import GAUGES
+from inferometer.observe.engine_metrics import SCRAPE_S
+from inferometer.observe.gpus import SERIES as GPU_SERIES
 from inferometer.plan.expressions import FUNCTIONS
 from inferometer.plan.layers import _Rule
 from inferometer.plan.names import POINT_NAMES
@@ -57,6 +60,7 @@ TABLES = {
     "Additional settings": DeploymentSettings,
     "client.json: ClientFile": ClientFile,
     "ClientReport": ClientReport,
+    "MetricsReport": MetricsReport,
     "EngineTotals": EngineTotals,
     "result.json: Result": Result,
     "Window": Window,
@@ -169,5 +173,11 @@ def test_every_count_of_the_reader_is_listed() -> None:
     assert first_names(section(PAGE, "What is inferred")) == names(ReadReport)
 
 
-def test_every_gauge_that_is_kept_is_named() -> None:
-    assert set(GAUGES) <= set(code_spans(section(PAGE, "samples.parquet")))
+def test_every_series_that_is_kept_is_named() -> None:
+    named = set(code_spans(section(PAGE, "Series")))
+    engine = {f"engine.{name}" for name in SERIES} | {SCRAPE_S}
+    gpu = {f"gpu.{name}" for name in GPU_SERIES}
+    assert engine | gpu <= named
+    others = {"engine.queue_time_s_sum", "engine.resident_bytes", "engine.pinned_bytes"}
+    listed = {name for name in named if name.startswith(("engine.", "gpu."))}
+    assert listed == engine | gpu | others | {"gpu.other_processes"}

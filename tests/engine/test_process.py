@@ -17,22 +17,16 @@ from pathlib import Path
 import pytest
 
 from inferometer.engine import process
-from inferometer.engine.process import (
-    EngineProcess,
-    ServedModel,
-    fill,
-    free_port,
-    get,
-    page,
-    served_models,
-)
+from inferometer.engine.ask import ServedModel, get, page, served_models
+from inferometer.engine.place import fill, free_port
+from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
 
 NOBODY = "http://127.0.0.1:1"
 
 
 def engine(script: str, log: Path, url: str = NOBODY, **env: str) -> EngineProcess:
-    return EngineProcess(["/bin/sh", "-c", script], env, log, url)
+    return EngineProcess(Command("engine", ["/bin/sh", "-c", script], env), log, url)
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -90,13 +84,15 @@ def test_its_output_is_kept_after_what_is_there_and_its_environment_is_ours_and_
 
 def test_inferometer_is_this_very_installation(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
-    with EngineProcess(["inferometer", "--version"], {"PATH": ""}, log, NOBODY) as running:
+    with EngineProcess(
+        Command("engine", ["inferometer", "--version"], {"PATH": ""}), log, NOBODY
+    ) as running:
         until(lambda: running.died() is not None, "it ends")
     assert "inferometer, version" in log.read_text()
 
 
 def test_what_cannot_be_started_is_an_engine_error(tmp_path: Path) -> None:
-    missing = EngineProcess(["/no/such/engine"], {}, tmp_path / "log", NOBODY)
+    missing = EngineProcess(Command("engine", ["/no/such/engine"]), tmp_path / "log", NOBODY)
     with pytest.raises(EngineError, match="cannot start '/no/such/engine': No such file"):
         missing.start()
     missing.stop()
@@ -159,10 +155,11 @@ def test_a_worker_that_outlives_its_leader_ends_too(tmp_path: Path) -> None:
 
 STARTS_AND_GOES = """\
 import os, pathlib, signal, sys
-from inferometer.engine.process import EngineProcess
+from inferometer.engine.process import Command, EngineProcess
 log = pathlib.Path(sys.argv[1])
-EngineProcess(["/bin/sh", "-c", sys.argv[2]], {}, log, "http://127.0.0.1:1").start()
-while log.read_text().count("pid") < 2:
+command = Command("engine", ["/bin/sh", "-c", sys.argv[2]])
+EngineProcess(command, log, "http://127.0.0.1:1").start()
+while not log.exists() or log.read_text().count("pid") < 2:
     pass
 """
 

@@ -194,8 +194,11 @@ def test_models_health_and_injected_faults() -> None:
             assert response.headers["X-Inferometer-Simulated"] == "1"
 
     async def failing(client: aiohttp.ClientSession) -> None:
-        async with client.post("/v1/chat/completions", json=chat()) as response:
+        async with client.post("/v1/chat/completions", json=chat(stream=True)) as response:
             assert response.status == 529
+        # As an engine that is ready, and then is not: what it is asked at its start is answered.
+        async with client.post("/v1/chat/completions", json=chat()) as response:
+            assert response.status == 200
 
     async def never(client: aiohttp.ClientSession) -> None:
         async with client.get("/health") as response:

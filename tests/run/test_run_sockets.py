@@ -14,11 +14,13 @@ from marked import NAME, marked, new_mark, until
 from sweep_setup import Files, Seen, make_sweep, write_files
 
 from inferometer.core import Result
-from inferometer.engine.process import EngineProcess, free_port
+from inferometer.engine.place import free_port
+from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import InferometerError, Interrupted
 from inferometer.plan import Selection
 from inferometer.run import engines
 from inferometer.run.jobs import NO_OVERRIDES, AdHoc, Overrides, jobs_of_flags, scenario_of
+from inferometer.run.site import Site
 from inferometer.run.sweep import Outcome, run_sweep
 from inferometer.store import PointDir, RunDir
 
@@ -105,6 +107,8 @@ def test_a_point_in_real_time_leaves_every_file(swept: Swept) -> None:
         "records.parquet",
         "samples.parquet",
         "server.log",
+        "metrics.first.txt",
+        "metrics.last.txt",
         "client.json",
         "verdict.json",
         "result.json",
@@ -117,7 +121,14 @@ def test_a_point_in_real_time_leaves_every_file(swept: Swept) -> None:
     assert client.client.cpu_share is not None
     samples = point.samples()
     names = {sample.name for sample in samples}
-    assert {"client.in_flight", "vllm:num_requests_running"} <= names
+    assert {"client.in_flight", "engine.running", "engine.queue_time_s"} <= names
+    assert client.metrics is not None
+    assert (client.metrics.engines, client.metrics.failed) == (("simulated",), 0)
+    assert client.metrics.pages > 3
+    figures = point.result().metrics
+    for metric in ("engine_running", "engine_kv_use_max", "engine_output_tok_s"):
+        assert (figures[metric] or 0) > 0
+    assert figures["engine_preemptions"] == 0
     times = [sample.at_ns for sample in samples]
     assert times == sorted(times)
 
@@ -179,10 +190,10 @@ def test_a_failed_point_alone_is_tried_again(swept: Swept) -> None:
 def test_an_engine_that_is_never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write_files(tmp_path / "config", seconds=1, conc=(1,))
     files.add_rule("- argv:\n    --never-ready: true\n")
-    monkeypatch.setattr(engines, "READY_S", 1.0)
     mark, seen = new_mark(), Seen()
     monkeypatch.setenv(NAME, mark)
-    outcome = run_sweep(make_sweep(files, "real"), RunDir(tmp_path / "run"), seen)
+    sweep = replace(make_sweep(files, "real"), site=Site(ready_timeout_s=1.0))
+    outcome = run_sweep(sweep, RunDir(tmp_path / "run"), seen)
     (message,) = seen.failures.values()
     assert message.startswith("the engine was not ready in 1 s; its log ")
     assert len(outcome.failed) == 1
@@ -235,7 +246,7 @@ def test_an_engine_that_is_up_is_not_ours_to_stop(
     url = f"http://127.0.0.1:{port}"
     argv = ["inferometer", "engine", "simulated", "--port", port]
     argv += ["--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
-    with EngineProcess(argv, {}, tmp_path / "log", url) as engine:
+    with EngineProcess(Command("engine", argv), tmp_path / "log", url) as engine:
         engine.wait_ready(60, lambda: None)
         assert engines.is_simulated(url)
         point = AdHoc(

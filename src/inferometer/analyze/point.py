@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from inferometer import metrics
+from inferometer.analyze.acceptance import acceptance_target
 from inferometer.analyze.columns import FAILURES, Columns, columns
+from inferometer.analyze.engine import engine_figures
 from inferometer.analyze.goodput import goodput_figures
 from inferometer.analyze.latency import assumed, latency_figures
 from inferometer.analyze.openloop import open_loop_figures
+from inferometer.analyze.power import gpu_figures, host_figures, power_figures
 from inferometer.analyze.selfcheck import (
     LAG_PERCENTS,
     Counters,
@@ -32,7 +35,9 @@ from inferometer.analyze.window import Windows, find_windows, sent_inside
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuReport,
     LaunchPlan,
+    MetricsReport,
     Point,
     Record,
     Result,
@@ -67,11 +72,13 @@ class PointInputs:
     samples: Sequence[Sample]
     client: ClientReport
     totals: EngineTotals | None
+    gpus: GpuReport | None
     provenance: Literal["measured", "simulated"]
     clock: Literal["real", "virtual"]
     engine_died: str | None
     versions: Versions
     slos: tuple[Slo, ...] = ()
+    metrics: MetricsReport | None = None
 
 
 def analyze_point(inputs: PointInputs) -> Result:
@@ -110,16 +117,23 @@ def _figures(
     agentic = inputs.plan.workload.kind == "agentic"
     open_loop = inputs.plan.workload.open_loop
     gpus, unsent = inputs.point.gpus, inputs.client.arrivals_unsent
+    rates = rate_figures(cols, windows, gpus)
     found = {
         "window_s": Figure(windows.whole.seconds),
         "rate_window_s": Figure(windows.rates.seconds, windows.note),
         **latency_figures(population, agentic=agentic, unsent=unsent),
         **goodput_figures(population, inputs.slos, windows.whole.seconds, gpus, unsent),
-        **rate_figures(cols, windows, gpus),
+        **rates,
         **occupancy_figures(cols, windows, inputs.client, inputs.samples),
         "cached_share": cached_share(population),
         **client_figures(population, inputs.client, inputs.totals),
         **token_figures(population),
+        **power_figures(inputs.samples, inputs.gpus, windows.rates, rates),
+        **gpu_figures(inputs.samples, inputs.gpus, windows.rates),
+        **host_figures(inputs.samples, windows.rates),
+        **engine_figures(
+            inputs.samples, inputs.metrics, windows.rates, acceptance_target(inputs.plan)
+        ),
     }
     if agentic:
         found |= session_figures(cols, population, inputs.client)
@@ -193,7 +207,22 @@ def _evidence(
         engine_lateness_p99_ms=figures["engine_lateness_p99_ms"].value,
         counters=compared.compared,
         labels=_labels(inputs, population, windows),
+        power_missing=_power_missing(inputs, figures["energy_j"]),
+        gpu_shared_share=figures["gpu_shared_share"].value,
+        gpu_throttled_share=figures["gpu_throttled_share"].value,
+        other_cpu_share=figures["host_other_cpu_share"].value,
+        clock_step_s=figures["clock_step_s"].value,
+        acceptance_length=figures["acceptance_length"].value,
+        acceptance_target=figures["acceptance_target"].value,
+        drafts=figures["engine_drafts"].value,
     )
+
+
+def _power_missing(inputs: PointInputs, energy_j: Figure) -> str | None:
+    """Why there is no valid energy where the plan wants one; None where all is well."""
+    if inputs.plan.require_power is None or energy_j.value is not None:
+        return None
+    return energy_j.why
 
 
 def _labels(inputs: PointInputs, population: Columns, windows: Windows) -> tuple[str, ...]:

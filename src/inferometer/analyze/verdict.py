@@ -57,6 +57,23 @@ INPUT_MISMATCH_DEGRADED = 0.02
 OUTPUT_MISMATCH_DEGRADED = 0.01
 """Where the end of an answer is to be ignored, every answer has the length asked for: an engine
 that stops earlier is given less work than its neighbours on the chart."""
+OTHER_CPU_DEGRADED = 0.20
+"""A fifth of the cores went to processes that are not of the run: engine and client waited for
+them, and nothing in the records tells how long."""
+GPU_SHARED_DEGRADED = 0.0
+"""Any other process on a GPU of the deployment takes memory, bandwidth or time from the engine."""
+THROTTLED_DEGRADED = 0.01
+"""Held down by heat or hardware for more than 1 % of the window: another card than the one named.
+At its power limit a card is as it was built to be, and that is no fault."""
+CLOCK_STEP_DEGRADED_S = 0.5
+"""Stamps are monotonic and cannot step; the wall clock they are told by can, and then no outside
+log can be laid beside the run."""
+ACCEPTANCE_DEGRADED = 0.05
+"""A simulated acceptance is set so that engines can be compared, and every rate follows it: 5 % off
+is 5 % of a rate. Chance is far below: see the number of verifications."""
+ACCEPTANCE_MIN_DRAFTS = 400
+"""A length between two whole numbers has at most a half for its standard deviation: three standard
+errors of 400 verifications are 0.075, below 5 % of any length above 1.5."""
 WINDOW_SLACK_S = 0.001
 """A timer may fire early by its resolution."""
 
@@ -81,6 +98,12 @@ class Code(StrEnum):
     COUNTERS_DISAGREE = "counters_disagree"
     TOKEN_MISMATCH = "token_mismatch"
     OUTPUT_MISMATCH = "output_mismatch"
+    POWER_INVALID = "power_invalid"
+    GPU_SHARED = "gpu_shared"
+    GPU_THROTTLED = "gpu_throttled"
+    HOST_SHARED = "host_shared"
+    CLOCK_STEP = "clock_step"
+    ACCEPTANCE_OFF = "acceptance_off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +138,17 @@ class Evidence:
     engine_lateness_p99_ms: float | None
     counters: tuple[Counter, ...]
     labels: tuple[str, ...]
+    power_missing: str | None = None
+    """Why there is no valid power, where the plan requires one."""
+    gpu_shared_share: float | None = None
+    gpu_throttled_share: float | None = None
+    other_cpu_share: float | None = None
+    clock_step_s: float | None = None
+    acceptance_length: float | None = None
+    acceptance_target: float | None = None
+    """Of a simulated acceptance; None where the model judges its drafts."""
+    drafts: float | None = None
+    """Verifications in the window; None where the engine counts none."""
 
     @property
     def failed(self) -> int:
@@ -299,6 +333,51 @@ def _output_mismatch(seen: Evidence) -> list[Reason]:
     return _graded(Code.OUTPUT_MISMATCH, share, OUTPUT_MISMATCH_DEGRADED, None, text)
 
 
+def _power(seen: Evidence) -> list[Reason]:
+    if seen.power_missing is None:
+        return []
+    text = f"the plan requires measured power, and there is none: {seen.power_missing}"
+    return [Reason(Code.POWER_INVALID, "invalid", text, None, None)]
+
+
+def _shared(seen: Evidence) -> list[Reason]:
+    """Other users of the machine during the window."""
+    found = []
+    if (share := seen.gpu_shared_share) is not None:
+        text = f"other processes were on the deployment's GPUs for {share:.0%} of the window"
+        found += _graded(Code.GPU_SHARED, share, GPU_SHARED_DEGRADED, None, text)
+    if (share := seen.other_cpu_share) is not None:
+        text = f"processes that are not of the run took {share:.0%} of the cores"
+        found += _graded(Code.HOST_SHARED, share, OTHER_CPU_DEGRADED, None, text)
+    return found
+
+
+def _throttled(seen: Evidence) -> list[Reason]:
+    share = seen.gpu_throttled_share
+    if share is None:
+        return []
+    text = f"GPUs were slowed by heat or hardware for {share:.0%} of the window"
+    return _graded(Code.GPU_THROTTLED, share, THROTTLED_DEGRADED, None, text)
+
+
+def _clock_step(seen: Evidence) -> list[Reason]:
+    step_s = seen.clock_step_s
+    if step_s is None:
+        return []
+    text = f"the wall clock moved by {step_s:.2f} s against the monotonic one"
+    return _graded(Code.CLOCK_STEP, step_s, CLOCK_STEP_DEGRADED_S, None, text)
+
+
+def _acceptance(seen: Evidence) -> list[Reason]:
+    length, target = seen.acceptance_length, seen.acceptance_target
+    few = seen.drafts is not None and seen.drafts < ACCEPTANCE_MIN_DRAFTS
+    if length is None or not target or few:
+        return []
+    off = abs(length - target) / target
+    text = f"the acceptance length was {length:.2f}, and {target:.2f} is to be simulated"
+    return _graded(Code.ACCEPTANCE_OFF, off, ACCEPTANCE_DEGRADED, None, text)
+
+
 RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _engine_died,
     _window,
@@ -316,4 +395,9 @@ RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _engine_late,
     _token_mismatch,
     _output_mismatch,
+    _power,
+    _shared,
+    _throttled,
+    _clock_step,
+    _acceptance,
 )

@@ -1,5 +1,5 @@
 """Dated facts about hardware, models and engines: GPUs, architectures, acceptance of drafts,
-prices, power, and the flags that engines take.
+prices, power, the flags that engines take and what they call their metrics.
 
 Every fact names its source and date; several dates of one price are kept side by side and none is
 a default. Knows nothing of points or measurements.
@@ -16,6 +16,7 @@ from inferometer.catalog.architecture import (
     model_names,
 )
 from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
+from inferometer.catalog.families import SERIES, Engine, Option, engines, family_options
 from inferometer.catalog.flags import (
     FlagOption,
     FlagRules,
@@ -30,8 +31,10 @@ from inferometer.catalog.tables import PRECISIONS, Precision
 
 __all__ = [
     "PRECISIONS",
+    "SERIES",
     "Acceptance",
     "Curve",
+    "Engine",
     "Experts",
     "FlagOption",
     "FlagRules",
@@ -40,11 +43,14 @@ __all__ = [
     "Latent",
     "ModelFigures",
     "ModelSpec",
+    "Option",
     "Precision",
     "Price",
     "Provisioned",
     "acceptance",
     "acceptance_curves",
+    "engines",
+    "family_options",
     "figures",
     "flag_schemas",
     "gpu",

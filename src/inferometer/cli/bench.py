@@ -16,7 +16,7 @@ from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, co
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
-from inferometer.engine.process import served_models
+from inferometer.engine.ask import served_models
 from inferometer.errors import EngineError, nearest
 from inferometer.run.engines import root_url
 from inferometer.run.job import Sweep

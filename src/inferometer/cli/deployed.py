@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from inferometer.core import LaunchPlan, Parallelism, Point, RoleLaunch, SideProcess
-from inferometer.engine.process import fill_text
+from inferometer.engine.place import fill_text
 from inferometer.plan import pools_of
 
 NOT_HERE = (

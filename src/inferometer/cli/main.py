@@ -16,7 +16,8 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = (
     *("plan", "launch", "explain"),
     *("run", "bench", "predict"),
-    *("show", "report", "workload", "flags", "engine"),
+    *("show", "report", "doctor"),
+    *("workload", "flags", "engine"),
 )
 
 

@@ -16,6 +16,7 @@ from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
 from inferometer.run.job import Sweep
 from inferometer.run.jobs import NO_OVERRIDES, Declared, Overrides, jobs_of_configs
+from inferometer.run.site import Site, read_site
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +75,9 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
     "--slo", "slos", multiple=True, metavar="METRIC:BOUND", help="Bound that a good request meets."
 )
 @client_options
+@click.option(
+    "--site", type=click.Path(), help="Site file: paths of models, containers (docs/formats.md)."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @format_option
 def run(  # noqa: PLR0913 - one parameter an option
@@ -85,6 +89,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     slos: tuple[str, ...],
     headers: dict[str, str],
     workers: int | None,
+    site: str | None,
     out: Path | None,
     form: str,
 ) -> None:
@@ -94,6 +99,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     was measured; the same command again goes on where it stopped and repeats nothing.
     """
     objectives = parse_slos(slos)
+    place = Site() if site is None else read_site(site)
     found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
     name = Path(files[0]).stem
     sweep = Sweep(
@@ -106,5 +112,6 @@ def run(  # noqa: PLR0913 - one parameter an option
         slos=objectives,
         headers=headers,
         workers=workers,
+        site=place,
     )
     run_and_show(sweep, out or Path("runs") / name, form)

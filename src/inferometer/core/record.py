@@ -129,7 +129,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a time series, e.g. `client.in_flight` or `vllm:num_requests_running`."""
+    """One value of a time series, e.g. `client.in_flight` or `engine.running`."""
 
     at_ns: int
     name: str

@@ -48,6 +48,21 @@ class EngineTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsReport:
+    """How the engine's metrics page was read."""
+
+    path: str | None
+    """Where it is; None where no page was ever had."""
+    engines: tuple[str, ...]
+    """Whose families it has, the preferred first; empty where none is known."""
+    pages: int
+    failed: int
+    """Scrapes without a page."""
+    problem: str | None
+    """Why the first of them failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientReport:
     """How the client did: the evidence that a number is the engine's and not the client's."""
 

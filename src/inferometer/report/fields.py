@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from inferometer.report.engine_fields import ENGINE_ROWS
+
 UNKNOWN = "–"
 STATISTICS = ("mean", "p50", "p75", "p90", "p95", "p99")
 PERCENTILES = STATISTICS[1:]
@@ -331,9 +333,59 @@ _OTHERS = (
     ),
 )
 
+_MACHINE: tuple[Field, ...] = (
+    Field("energy_j", "GPU energy", "J", "Power", "Board energy of the deployment's GPUs."),
+    Field("power_w", "GPU power", "W", "Power", "Mean board power of the deployment."),
+    Field("power_w_per_gpu", "GPU power per GPU", "W", "Power", "Mean board power of one GPU."),
+    Field("j_per_output_token", "Energy per output token", "J", "Power", "Of all GPUs."),
+    Field("j_per_input_token", "Energy per input token", "J", "Power", "Of all GPUs."),
+    Field("j_per_total_token", "Energy per token", "J", "Power", "Input and output together."),
+    Field("gpu_sm_clock_mhz", "SM clock", "MHz", "Machine", "Mean."),
+    Field("gpu_temperature_c", "GPU temperature", "°C", "Machine", "Highest."),
+    Field("gpu_memory_used_bytes", "GPU memory used", "B", "Machine", "Highest of one GPU."),
+    Field(
+        "gpu_throttled_share",
+        "Throttled",
+        "%",
+        "Machine",
+        "Share of the window in which heat or hardware held a clock down.",
+        "share",
+    ),
+    Field(
+        "gpu_power_capped_share",
+        "At the power limit",
+        "%",
+        "Machine",
+        "Share of the window; normal at full load.",
+        "share",
+    ),
+    Field(
+        "gpu_shared_share",
+        "GPU shared",
+        "%",
+        "Machine",
+        "Share of the window with another process on a GPU of the deployment.",
+        "share",
+    ),
+    Field(
+        "host_other_cpu_share",
+        "Cores taken by others",
+        "%",
+        "Machine",
+        "CPU time of processes that are neither engine nor client.",
+        "share",
+    ),
+    Field("engine_cpu_share", "Engine CPU", "%", "Machine", "Of all cores.", "share"),
+    Field("engine_resident_bytes", "Engine host memory", "B", "Machine", "Most at a time."),
+    Field("engine_pinned_bytes", "Engine pinned memory", "B", "Machine", "Most at a time."),
+    Field("clock_step_s", "Wall clock moved", "s", "Machine", "Against the monotonic clock."),
+)
+
 
 def _registry() -> dict[str, Field]:
-    fields = list(_OTHERS)
+    fields = [*_OTHERS, *_MACHINE]
+    for name, label, unit, text, kind in ENGINE_ROWS:
+        fields.append(Field(name, label, unit, "Engine", text, kind))
     for base, (label, unit, kind, text) in LATENCIES.items():
         fields += [
             Field(f"{base}_{s}_s", f"{label} {s}", unit, "Latency", text, kind) for s in STATISTICS

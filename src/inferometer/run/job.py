@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inferometer.core import LaunchPlan, Point, Slo
+from inferometer.run.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,5 @@ class Sweep:
     """Go with every request, and nowhere else: they may hold secrets."""
     workers: int | None = None
     """Processes that send; None: by concurrency and cores."""
+    site: Site = field(default_factory=Site)
+    """Where engines are started; nothing of it enters a digest."""

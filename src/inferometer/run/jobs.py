@@ -44,7 +44,6 @@ from inferometer.workload import NO_TOKENIZER, sessions_digest, tokenizer_digest
 
 COMMAND_LINE = "command line"
 NOT_STARTED = "multi-node deployments are planned, not started yet"
-NO_POWER = "it requires native power, which is not measured yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +123,7 @@ def _startable(points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[str, .
 
 def _held_back(point: Point) -> str | None:
     """Why a point cannot be run, or None."""
-    if point.multi_node is not None:
-        return NOT_STARTED
-    return NO_POWER if point.require_power is not None else None
+    return NOT_STARTED if point.multi_node is not None else None
 
 
 def jobs_of_flags(

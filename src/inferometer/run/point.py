@@ -13,19 +13,18 @@ from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
-from inferometer.engine.process import ServedModel, page, served_models
+from inferometer.engine.ask import ServedModel, served_models
 from inferometer.errors import Interrupted
-from inferometer.observe.engine_metrics import Scrape, Watcher, scrape, totals
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import Failed, LoadProcess, Order
 from inferometer.run.observer import Observer
 from inferometer.run.prompting import learned, rules_of
+from inferometer.run.watch import Watch
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 from inferometer.workload import PromptRules
 
 POLL_S = 0.1
-SCRAPE_S = 0.333
 STOPPED = "stopped by the user"
 
 
@@ -52,24 +51,33 @@ def measure_point(
     load.expect(job)
     rules = rules_of(job.plan)
     observer.phase("starting the engine")
-    with running(job.plan, folder.server_log, sweep.base_url, waiting) as engine:
-        provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
-        model = _served(job, engine.base_url)
-        # Before the counters are taken: what is learned costs requests of its own.
-        rules = learned(rules, job.plan.client, engine.base_url, model.id)
-        order = _order(sweep, job, folder.path, engine, model, rules)
-        before = _scrape(engine.base_url)
-        watcher = Watcher(engine.base_url, SCRAPE_S, _scrape)
-        watcher.start()
-        try:
-            report = _follow(order, engine, load, observer, stopping)
-        finally:
-            watcher.stop()
-        died = engine.died()
-        counted = totals(before, _scrape(engine.base_url))
+    watch = Watch()
+    watch.start()
+    try:
+        with running(
+            job.point, job.plan, folder.path, sweep.base_url, sweep.site, waiting
+        ) as engine:
+            provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
+            model = _served(job, engine.base_url)
+            # Before the counters are taken: what is learned costs requests of its own.
+            rules = learned(rules, job.plan.client, engine.base_url, model.id)
+            order = _order(sweep, job, folder.path, engine, model, rules)
+            watch.engine_is_up(engine, job.point.gpus)
+            try:
+                report = _follow(order, engine, load, observer, stopping)
+            finally:
+                watch.load_is_over()
+            died = engine.died()
+            image = engine.image_digest
+    finally:
+        watch.stop()
     observer.phase("judging")
-    _merge_samples(folder, watcher.samples)
-    return judge(sweep, job, folder, ClientFile(FORMAT, provenance, report, counted, died))
+    _merge_samples(folder, watch.samples)
+    _keep_pages(folder, watch)
+    client = ClientFile(
+        FORMAT, provenance, report, watch.totals, died, watch.gpus, image, watch.metrics
+    )
+    return judge(sweep, job, folder, client)
 
 
 def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
@@ -89,6 +97,8 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             samples=folder.samples(),
             client=client.client,
             totals=client.totals,
+            gpus=client.gpus,
+            metrics=client.metrics,
             provenance=client.provenance,
             clock=sweep.clock,
             engine_died=client.engine_died,
@@ -143,10 +153,6 @@ def _follow(
             told = True
 
 
-def _scrape(base_url: str) -> Scrape | None:
-    return scrape(base_url, page)
-
-
 def _served(job: Job, base_url: str) -> ServedModel:
     """The name to ask for and the context limit: the plan's, else what the engine lists."""
     listed = served_models(base_url)
@@ -154,6 +160,15 @@ def _served(job: Job, base_url: str) -> ServedModel:
     # What a started engine calls its model is its own affair; of one that is up, a person said.
     name = next(iter(limits), job.point.model) if job.plan.argv else job.point.model
     return ServedModel(name, job.point.max_model_len or limits.get(name))
+
+
+def _keep_pages(folder: PointDir, watch: Watch) -> None:
+    """What the engine said of itself, in its own words."""
+    first, last = watch.pages
+    if first is not None:
+        folder.write_page("first", first.text)
+    if last is not None:
+        folder.write_page("last", last.text)
 
 
 def _merge_samples(folder: PointDir, scraped: list[Sample]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from inferometer.core import ClientSettings, LaunchPlan, Prompt
-from inferometer.engine.process import page
+from inferometer.engine.ask import page
 from inferometer.errors import InputError, Problem
 from inferometer.load.endpoints import Content
 from inferometer.workload import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
 from inferometer.core import ClientReport, EngineTotals, Result
-from inferometer.engine.process import fill
+from inferometer.engine.place import fill
 from inferometer.engine.simulated.options import EngineOptions, parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
 from inferometer.errors import EngineError, InputError

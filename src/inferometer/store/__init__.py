@@ -5,6 +5,7 @@ RUN/points/ID/launch.json    the point, its plan with the origin of every value,
 RUN/points/ID/records.jsonl  requests as they finish; becomes records.parquet at the close
 RUN/points/ID/samples.jsonl  time series likewise
 RUN/points/ID/server.log     what the engine printed
+RUN/points/ID/metrics.*.txt  its metrics page before the load and after it
 RUN/points/ID/client.json    the client's account of itself, and the engine's totals
 RUN/points/ID/verdict.json   the verdict
 RUN/points/ID/result.json    written last, atomically: its presence means done

@@ -16,7 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuReport,
     LaunchPlan,
+    MetricsReport,
     Point,
     Record,
     Result,
@@ -96,6 +98,12 @@ class ClientFile:
     client: ClientReport
     totals: EngineTotals | None
     engine_died: str | None
+    gpus: GpuReport | None = None
+    """None in virtual time, where there are none."""
+    image_digest: str | None = None
+    """Of the image that ran; None outside of a container."""
+    metrics: MetricsReport | None = None
+    """None in virtual time, where there is no page."""
 
 
 class PointDir:
@@ -135,9 +143,18 @@ class PointDir:
         """After the load."""
         write_json(self.path / "client.json", file)
 
+    def write_page(self, which: Literal["first", "last"], text: str) -> None:
+        """A metrics page of the engine as it was read, before the load or after it."""
+        (self.path / f"metrics.{which}.txt").write_text(text, "utf-8")
+
     def write_failure(self, message: str) -> None:
         """The point could not be measured: why. A later run tries it again."""
         write_json(self.path / "failure.json", {"format": FORMAT, "error": message})
+
+    def failure(self) -> str | None:
+        """Why the point could not be measured; None where it was, or was never tried."""
+        path = self.path / "failure.json"
+        return str(load_json(path)["error"]) if path.exists() else None
 
     def finish(self, result: Result) -> None:
         """Verdict, then the result: last and atomic."""

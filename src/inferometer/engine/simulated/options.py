@@ -97,7 +97,7 @@ def _build_parser() -> _Parser:
     add("--kv-cache-bytes", type=int, help="KV pool of one GPU")
     add("--num-gpu-blocks-override", type=int, help="KV pool in blocks")
     add("--fail-after-requests", type=int, metavar="N", help="fault injection: exit with code 7")
-    add("--fail-status", type=int, metavar="CODE", help="fault injection: answer this status")
+    add("--fail-status", type=int, metavar="CODE", help="fault injection: answer streams so")
     add("--never-ready", action="store_true", help="fault injection: /health answers 503")
     return parser
 

@@ -133,10 +133,10 @@ class Server:
         return await self._complete(request, "completions")
 
     async def _complete(self, request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
-        self._inject_faults()
         options = self._options
         body = await request.read()
         ask = parse_ask(endpoint, body, options.served_model_name, options.block_size)
+        self._inject_faults(ask)
         prefix = "chatcmpl" if endpoint == "chat" else "cmpl"
         id = f"{prefix}-{uuid.uuid4().hex}"
         if ask.stream:
@@ -191,11 +191,11 @@ class Server:
         except InputError as error:
             raise BadRequest(400, str(error)) from None
 
-    def _inject_faults(self) -> None:
+    def _inject_faults(self, ask: Ask) -> None:
         options = self._options
         if options.never_ready:
             raise BadRequest(503, "not ready (--never-ready)")
-        if options.fail_status is not None:
+        if options.fail_status is not None and ask.stream:
             raise BadRequest(options.fail_status, "injected by --fail-status")
         self._accepted += 1
         if options.fail_after_requests is not None and self._accepted > options.fail_after_requests:

@@ -1,0 +1,130 @@
+"""Energy and the state of the GPUs over the rate window, with the validity of each number.
+
+Board power of the GPUs of the deployment: no host, no network, no cooling. Null without a valid
+value, and the note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inferometer import metrics
+from inferometer.core import GpuReport, Sample, Throttle, Window
+from inferometer.metrics import Figure, PowerSeries
+
+NOT_WATCHED = "GPUs were not watched"
+NO_SAMPLES = "not watched, or nothing told in the window"
+
+
+def power_figures(
+    samples: Sequence[Sample], report: GpuReport | None, window: Window, rates: dict[str, Figure]
+) -> dict[str, Figure]:
+    """`energy_j` and what follows from it, over the window that the rates are of.
+
+    `rates` has `input_tok_s`, `output_tok_s` and `total_tok_s` of that window.
+    """
+    energy_j = _energy(samples, report, window)
+    gpus = len(report.deployment) if report else 0
+    found = {"energy_j": energy_j, "power_w": _per(energy_j, window.seconds)}
+    found["power_w_per_gpu"] = _per(found["power_w"], gpus)
+    for kind in ("input", "output", "total"):
+        rate = rates[f"{kind}_tok_s"]
+        tokens = 0.0 if rate.value is None else rate.value * window.seconds
+        found[f"j_per_{kind}_token"] = metrics.joules_per_token(energy_j, tokens)
+    return found
+
+
+def gpu_figures(
+    samples: Sequence[Sample], report: GpuReport | None, window: Window
+) -> dict[str, Figure]:
+    """Clock, heat and memory of the deployment's GPUs, and what held them down or shared them."""
+    own = frozenset(report.deployment) if report else frozenset()
+
+    def values(name: str) -> metrics.Floats:
+        return _inside([s for s in samples if s.labels in own], name, window)
+
+    throttle = values("gpu.throttle").astype(np.int64)
+    hot = Throttle.THERMAL | Throttle.HARDWARE
+    others = values("gpu.other_processes")
+    return {
+        "gpu_sm_clock_mhz": _mean(values("gpu.sm_clock_mhz")),
+        "gpu_temperature_c": _most(values("gpu.temperature_c")),
+        "gpu_memory_used_bytes": _most(values("gpu.memory_used_bytes")),
+        "gpu_throttled_share": _mean((throttle & hot != 0).astype(np.float64)),
+        "gpu_power_capped_share": _mean((throttle & Throttle.POWER != 0).astype(np.float64)),
+        "gpu_shared_share": _mean((others > 0).astype(np.float64)),
+    }
+
+
+def host_figures(samples: Sequence[Sample], window: Window) -> dict[str, Figure]:
+    """Who took the machine's cores, what the engine held of its memory, and the clock."""
+
+    def values(name: str) -> metrics.Floats:
+        return _inside(samples, name, window)
+
+    steps = values("host.clock_step_s")
+    return {
+        "host_other_cpu_share": _mean(values("host.other_cpu_share")),
+        "engine_cpu_share": _mean(values("host.engine_cpu_share")),
+        "engine_resident_bytes": _most(values("engine.resident_bytes")),
+        "engine_pinned_bytes": _most(values("engine.pinned_bytes")),
+        "clock_step_s": Figure(float(np.ptp(steps))) if len(steps) else Figure(None, NO_SAMPLES),
+    }
+
+
+def _energy(samples: Sequence[Sample], report: GpuReport | None, window: Window) -> Figure:
+    if report is None or report.source is None:
+        why = NOT_WATCHED if report is None else report.problem
+        return Figure(None, f"no power: {why}")
+    if report.problem is not None:
+        return Figure(None, f"no power: {report.problem}")
+    series = {uuid: _series(samples, uuid) for uuid in report.deployment}
+    wall_s = window.seconds + _clock_step_s(samples, window)
+    found = metrics.energy(series, report.deployment, window.start_ns, window.end_ns, wall_s)
+    if found.value is None:
+        return found
+    return Figure(found.value, f"board power, {report.power_field}, by {report.source}")
+
+
+def _series(samples: Sequence[Sample], uuid: str) -> PowerSeries:
+    """The power of one GPU, with its energy counter where every sample has one."""
+    power = {s.at_ns: s.value for s in samples if s.name == "gpu.power_w" and s.labels == uuid}
+    counter = {s.at_ns: s.value for s in samples if s.name == "gpu.energy_j" and s.labels == uuid}
+    at_ns = sorted(power)
+    counted = np.array([counter[at] for at in at_ns]) if counter.keys() >= power.keys() else None
+    return PowerSeries(
+        at_ns=np.array(at_ns, np.int64),
+        watts=np.array([power[at] for at in at_ns], np.float64),
+        counter_j=counted,
+    )
+
+
+def _clock_step_s(samples: Sequence[Sample], window: Window) -> float:
+    """By how much the wall clock moved against the monotonic one over the window."""
+    steps = _inside(samples, "host.clock_step_s", window)
+    return float(steps[-1] - steps[0]) if len(steps) else 0.0
+
+
+def _inside(samples: Sequence[Sample], name: str, window: Window) -> metrics.Floats:
+    found = [s.value for s in samples if s.name == name and _within(s.at_ns, window)]
+    return np.array(found, np.float64)
+
+
+def _within(at_ns: int, window: Window) -> bool:
+    return window.start_ns <= at_ns <= window.end_ns
+
+
+def _per(figure: Figure, divisor: float) -> Figure:
+    if figure.value is None or divisor <= 0:
+        return Figure(None, figure.why or "nothing to divide by")
+    return Figure(figure.value / divisor, figure.why)
+
+
+def _mean(values: metrics.Floats) -> Figure:
+    return Figure(float(values.mean())) if len(values) else Figure(None, NO_SAMPLES)
+
+
+def _most(values: metrics.Floats) -> Figure:
+    return Figure(float(values.max())) if len(values) else Figure(None, NO_SAMPLES)

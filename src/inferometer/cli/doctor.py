@@ -1,0 +1,141 @@
+"""`inferometer doctor`: what a log and the numbers of a point say is wrong, or too large."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import orjson
+
+from inferometer.analyze.advice import Advice, advise
+from inferometer.core import Result
+from inferometer.engine.triage import LogReport, triage_file
+from inferometer.errors import InputError, Problem
+from inferometer.store import PointDir, RunDir
+
+EXAMPLES = """\b
+Examples:
+  inferometer doctor runs/quickstart
+  inferometer doctor runs/llama/points/llama70b_1k1k_tp8_c64
+  inferometer doctor server.log --format json
+"""
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One point, or one log by itself. `failure` is why a point could not be measured."""
+
+    name: str
+    log: LogReport | None
+    result: Result | None
+    failure: str | None
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What the run proves could be set better."""
+        return advise(self.result, self.log.facts if self.log else {}) if self.result else ()
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+def doctor(target: Path, form: str) -> None:
+    """Examine TARGET: a run directory, the directory of a point, or the log of an engine.
+
+    Says how far a start came and how long it took, what the memory went to, which lines flood the
+    log, which known failure it shows, why a point is not valid, and which settings the run itself
+    proves too small or too large.
+    """
+    examined = list(_examined(target))
+    if form == "json":
+        for found in examined:
+            sys.stdout.write(orjson.dumps(_as_json(found)).decode() + "\n")
+        return
+    for found in examined:
+        for line in _lines(found):
+            click.echo(line)
+
+
+def _examined(target: Path) -> Iterator[Examined]:
+    if target.is_file():
+        yield Examined(str(target), triage_file(target), None, None)
+    elif RunDir(target).exists:
+        run = RunDir(target)
+        for planned in run.manifest().points:
+            folder = run.point(planned.id)
+            if folder.path.exists():
+                yield _of_point(folder)
+    elif (target / "launch.json").exists():
+        yield _of_point(PointDir(target))
+    elif target.exists():
+        raise InputError(Problem("neither a run, nor a point of one, nor a log", str(target)))
+    else:
+        raise InputError(Problem("no such file or directory", str(target)))
+
+
+def _of_point(folder: PointDir) -> Examined:
+    log = triage_file(folder.server_log) if folder.server_log.exists() else None
+    result = folder.result() if folder.done else None
+    return Examined(folder.path.name, log, result, folder.failure())
+
+
+def _lines(found: Examined) -> Iterator[str]:
+    yield found.name
+    if found.failure is not None:
+        yield f"  not measured: {found.failure}"
+    if found.result is not None:
+        yield f"  {found.result.verdict.level}"
+        for reason in found.result.verdict.reasons:
+            yield f"    {reason.code}: {reason.message}"
+    if found.log is not None:
+        yield from (f"  {line}" for line in _log_lines(found.log))
+    for advice in found.advice:
+        yield f"  advice, {advice.setting}: {advice.text}"
+
+
+def _log_lines(log: LogReport) -> Iterator[str]:
+    yield f"log: {log.lines:,} lines, {log.bytes / MIB:.1f} MiB"
+    for phase in log.phases:
+        at = "" if phase.at_s is None else f" after {phase.at_s} s"
+        yield f"  {phase.name}{at} (line {phase.line:,})"
+    for name, value in log.facts.items():
+        yield f"  {name.replace('_', ' ')}: {_fact(name, value)}"
+    for line in log.repeated:
+        yield (
+            f"  flood: {line.line_share:.0%} of the lines, {line.byte_share:.0%} of the bytes: "
+            f"{line.text}"
+        )
+    for failure in log.failures:
+        yield f"  failure: {failure.name} (line {failure.line:,}): {failure.text}"
+        yield f"    {failure.advice}"
+    if not log.failures and log.phase != "serving":
+        yield "  no known failure; the last lines:"
+        yield from (f"    {text}" for text in log.last)
+
+
+def _fact(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return f"{value / GIB:.2f} GiB"
+    return f"{value:g} s" if name.endswith("_s") else f"{value:,.0f}"
+
+
+def _as_json(found: Examined) -> dict[str, object]:
+    return {
+        "name": found.name,
+        "failure": found.failure,
+        "verdict": None if found.result is None else asdict(found.result.verdict),
+        "log": None if found.log is None else asdict(found.log),
+        "advice": [asdict(advice) for advice in found.advice],
+    }

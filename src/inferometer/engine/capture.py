@@ -1,0 +1,81 @@
+"""What an engine prints, kept in bounded space and read while it comes.
+
+The first part stays in `server.log`; of what comes after it the last part is kept beside, in
+`server.tail.log` and the one before it. Every line is read for its meaning, dropped or not.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+from inferometer.engine.triage import LogReader, LogReport
+
+HEAD_BYTES = 16 << 20
+"""A start of eight ranks at debug level is a few MiB."""
+TAIL_BYTES = 16 << 20
+
+
+class LogCapture:
+    """Copies a pipe to its files in a thread. A full disk ends the copy, never the engine."""
+
+    def __init__(self, log: Path) -> None:
+        self.problem: str | None = None
+        self._log = log
+        self._tail = log.with_name(f"{log.stem}.tail{log.suffix}")
+        self._older = log.with_name(f"{log.stem}.tail.1{log.suffix}")
+        self._reader = LogReader()
+        self._lock = threading.Lock()
+        self._written = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self, read_end: int) -> None:
+        """Begin; the file descriptor is ours from here on."""
+        self._thread = threading.Thread(
+            target=self._run, args=(os.fdopen(read_end, "rb"),), name="log", daemon=True
+        )
+        self._thread.start()
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for the end of the pipe: every process that holds it is gone."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    @property
+    def phase(self) -> str | None:
+        """How far the start has come, by what was printed."""
+        with self._lock:
+            return self._reader.phase
+
+    def report(self) -> LogReport:
+        """What has been printed so far."""
+        with self._lock:
+            return self._reader.report()
+
+    def _run(self, pipe: BinaryIO) -> None:
+        with pipe, self._log.open("ab", buffering=0) as head:
+            for line in pipe:
+                with self._lock:
+                    self._reader.take(line)
+                self._keep(head, line)
+
+    def _keep(self, head: BinaryIO, line: bytes) -> None:
+        if self.problem is not None:
+            return
+        try:
+            if self._written + len(line) <= HEAD_BYTES:
+                head.write(line)
+                self._written += len(line)
+            else:
+                self._written = HEAD_BYTES
+                self._keep_tail(line)
+        except OSError as error:
+            self.problem = f"the log could not be kept: {error.strerror}"
+
+    def _keep_tail(self, line: bytes) -> None:
+        if self._tail.exists() and self._tail.stat().st_size + len(line) > TAIL_BYTES:
+            self._tail.replace(self._older)
+        with self._tail.open("ab") as tail:
+            tail.write(line)

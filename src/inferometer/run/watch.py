@@ -1,0 +1,77 @@
+"""Everything that is watched while a point is measured, as one thing to start and stop: GPUs and
+machine from before the engine starts, the engine's own metrics once it answers.
+"""
+
+from __future__ import annotations
+
+from inferometer.core import EngineTotals, GpuReport, MetricsReport, Sample
+from inferometer.engine.ask import page
+from inferometer.observe.engine_metrics import Scrape, Scraper, Watcher, totals
+from inferometer.observe.gpus import GpuWatcher
+from inferometer.observe.host import HostWatcher
+from inferometer.observe.processes import family
+from inferometer.run.engines import RunningEngine
+
+
+class Watch:
+    """`start`, then `engine_is_up`, then `stop`; then what was seen may be read."""
+
+    def __init__(self) -> None:
+        self._engine: RunningEngine | None = None
+        self._gpus = GpuWatcher()
+        self._host = HostWatcher(self._engine_pid)
+        self._scraper: Scraper | None = None
+        self._metrics: Watcher | None = None
+
+    def start(self) -> None:
+        """Before the engine starts."""
+        self._gpus.start()
+        self._host.start()
+
+    def engine_is_up(self, engine: RunningEngine, gpus: int) -> None:
+        """The engine is ready, and idle; `gpus` is how many the deployment has."""
+        self._engine = engine
+        pid = engine.pid
+        self._gpus.engine_is_up(gpus, () if pid is None else family(pid))
+        self._scraper = scraper = Scraper(engine.base_url, page)
+        self._metrics = Watcher(scraper.scrape, refresh_s=lambda: scraper.refresh_s)
+        self._metrics.start()
+
+    def load_is_over(self) -> None:
+        """The engine is idle again, and still up."""
+        if self._metrics is not None:
+            self._metrics.stop()
+
+    def stop(self) -> None:
+        """The engine is, or soon will be, gone."""
+        self._host.stop()
+        self._gpus.stop()
+
+    @property
+    def totals(self) -> EngineTotals | None:
+        """What the engine counted between its two idle moments."""
+        return None if self._metrics is None else totals(self._metrics.first, self._metrics.last)
+
+    @property
+    def pages(self) -> tuple[Scrape | None, Scrape | None]:
+        """The engine's metrics page at its two idle moments."""
+        return (None, None) if self._metrics is None else (self._metrics.first, self._metrics.last)
+
+    @property
+    def metrics(self) -> MetricsReport | None:
+        """How the engine's metrics page was read."""
+        return None if self._scraper is None else self._scraper.report()
+
+    @property
+    def gpus(self) -> GpuReport:
+        """What was watched of the GPUs."""
+        return self._gpus.report()
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Every series."""
+        scraped = [] if self._metrics is None else self._metrics.samples
+        return [*self._gpus.samples, *self._host.samples, *scraped]
+
+    def _engine_pid(self) -> int | None:
+        return None if self._engine is None else self._engine.pid

@@ -1,0 +1,143 @@
+"""Logs of engines: one for each known failure, a real start, and logs made to hurt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer.engine import triage as module
+from inferometer.engine.triage import LogReader, shape_of, triage, triage_file
+from inferometer.errors import InputError
+
+FAILED = {
+    "unsupported flag": (
+        "usage: api_server.py [-h] [--model MODEL]",
+        "api_server.py: error: unrecognized arguments: --cuda-graph-max-bs 64",
+    ),
+    "argument refused": ("launch: error: argument --tp-size: invalid int value: 'eight'",),
+    "port taken": ("OSError: [Errno 98] Address already in use",),
+    "model missing": (
+        "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error.",
+        "OSError: acme/x is not a local folder and is not a valid model identifier listed on",
+    ),
+    "disk full": ("OSError: [Errno 28] No space left on device: '/root/.cache/vllm/x'",),
+    "out of GPU memory": (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.71 GiB. GPU 0 has",
+    ),
+    "context too long for the KV cache": (
+        "ValueError: The model's max seq len (1048576) is larger than the maximum number of tokens "
+        "that can be stored in KV cache (794016).",
+    ),
+    "out of host memory": ("Out of memory: Killed process 4711 (python3) total-vm:97GB",),
+    "graph capture killed": ("Capturing CUDA graphs (FULL): 31% worker 3 killed by SIGKILL",),
+    "driver": ("RuntimeError: CUDA error: an illegal memory access was encountered",),
+    "collective communication": (
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, unhandled",
+    ),
+    "worker died": ("RuntimeError: Engine core initialization failed. See root cause above.",),
+}
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_each_known_failure_is_named(name: str) -> None:
+    report = log("INFO 01-02 03:04:05 starting", *FAILED[name], "INFO 01-02 03:04:06 bye")
+    assert report.failures[0].name == name
+    assert report.failures[0].text in FAILED[name]
+    assert report.failures[0].advice
+
+
+def test_every_failure_of_the_table_has_a_log() -> None:
+    table = yaml.safe_load((Path(module.__file__).parent / "data" / "log.yaml").read_text())
+    assert {failure["name"] for failure in table["failures"]} == set(FAILED)
+
+
+def test_the_cause_is_named_before_its_consequence() -> None:
+    report = log(*FAILED["worker died"], *FAILED["out of GPU memory"])
+    assert [failure.name for failure in report.failures] == ["out of GPU memory", "worker died"]
+
+
+def test_a_healthy_log_has_no_failure_and_an_unknown_one_shows_its_last_words() -> None:
+    report = log(*["INFO step done"] * 50, "KeyError: 'frobnicator'", *["INFO step done"] * 3)
+    assert report.failures == ()
+    assert report.last == ("KeyError: 'frobnicator'",)
+
+
+def test_a_real_start(shared_data: Path) -> None:
+    report = triage_file(shared_data / "h200-vllm" / "server_qwen3-8b_8002.log")
+    names = [phase.name for phase in report.phases]
+    assert names == ["loading weights", "compiling", "capturing graphs", "serving"]
+    assert [phase.at_s for phase in report.phases] == [57, 73, 101, 135]
+    assert report.facts["kv_pool_tokens"] == 794_016
+    assert report.facts["weights_bytes"] == pytest.approx(15.27 * (1 << 30))
+    assert report.facts["graphs_bytes"] == pytest.approx(0.60 * (1 << 30))
+    assert report.facts["compile_s"] == 37.86
+    assert report.facts["largest_graph"] == 512
+    assert report.failures == ()
+
+
+def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> None:
+    report = log(
+        *(f"(EngineCore_DP{rank} pid={rank}) GPU KV cache size: 1,000 tokens" for rank in range(8)),
+        *(f"(EngineCore_DP{rank}) Model loading took 10.0 GiB and 2 seconds" for rank in range(8)),
+        "[DP0 TP0] max_total_num_tokens=5000",
+    )
+    assert report.facts["kv_pool_tokens"] == 7 * 1_000 + 5_000
+    assert report.facts["weights_bytes"] == 10 * (1 << 30)
+
+
+def test_one_warning_that_floods_a_log_is_named_with_its_shares() -> None:
+    flood = [
+        f"WARNING 11-30 01:22:{i % 60:02} [a.py:9] no tuned config for M={i}" for i in range(984)
+    ]
+    report = log(*flood, *(f"INFO {name}" for name in "abcdefghijklmnop"))
+    (line,) = report.repeated
+    assert line.text == "WARNING  [a.py:#] no tuned config for M=#"
+    assert (line.count, line.line_share) == (984, 0.984)
+    assert report.last[-1] == "INFO p"
+
+
+def test_progress_bars_are_read_piece_by_piece() -> None:
+    bar = "\r".join(f"\x1b[32mCapturing CUDA graphs: {i}%\x1b[0m" for i in range(100))
+    report = log(bar)
+    assert report.phase == "capturing graphs"
+    assert report.repeated[0].count == 100
+
+
+def test_a_day_that_ends_during_a_start() -> None:
+    report = log("01-02 23:59:50 hello", "01-03 00:00:10 Application startup complete.")
+    assert report.phases[0].at_s == 20
+
+
+@given(st.lists(st.binary(max_size=300), max_size=40))
+def test_any_bytes_are_a_log(lines: list[bytes]) -> None:
+    report = triage(lines)
+    assert report.lines == len(lines)
+    assert report.bytes == sum(map(len, lines))
+
+
+def test_a_log_of_endless_variety_is_held_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_SHAPES", 10)
+    reader = LogReader()
+    for number in range(1_000):
+        reader.take(f"line {'x' * (number % 500)}".encode())
+    assert len(reader._shapes) <= 11
+    assert reader.report().lines == 1_000
+
+
+def test_a_missing_log_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        triage_file(tmp_path / "server.log")
+
+
+def test_the_shape_of_a_line() -> None:
+    assert shape_of("2026-01-02 03:04:05,678 rank 3: 0xdeadbeef took 1.5 s") == "rank #: # took # s"
+
+
+def log(*lines: str) -> module.LogReport:
+    return triage([f"{line}\n".encode() for line in lines])
