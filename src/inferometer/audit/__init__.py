@@ -13,7 +13,7 @@ from inferometer.audit.draft import draft
 from inferometer.audit.examine import Asked, Audit, examine, read_sides, tree_at
 from inferometer.audit.finding import Finding
 from inferometer.audit.gate import Rules, describe
-from inferometer.audit.github import annotations, comment
+from inferometer.audit.github import annotated, comment
 from inferometer.audit.stale import Stored, Wanted, stale, stored_results
 from inferometer.audit.text import plain
 
@@ -29,7 +29,7 @@ __all__ = [
     "Stored",
     "Wanted",
     "Where",
-    "annotations",
+    "annotated",
     "comment",
     "describe",
     "draft",

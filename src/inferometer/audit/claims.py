@@ -6,7 +6,7 @@ claimed with `conc` or `points`, or as an expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer.audit.difference import Difference
 from inferometer.audit.entries import Claim, Entry
@@ -52,8 +52,8 @@ def _key(
         covered.add((name, value.moved.key if value.moved else key))
         if not _agrees(claim, value, name, facts):
             wrong.setdefault((value.old, value.new), []).append(name)
-    for (old, new), points in wrong.items():
-        yield _contradiction(entry, claim, key, (old, new), points)
+    if wrong:
+        yield _contradiction(entry, claim, key, wrong)
 
 
 def _agrees(claim: Claim, value: Value, name: str, facts: Facts) -> bool:
@@ -70,15 +70,16 @@ def _contradiction(
     entry: Entry,
     claim: Claim,
     key: str,
-    values: tuple[str | None, str | None],
-    points: Sequence[str],
+    wrong: Mapping[tuple[str | None, str | None], Sequence[str]],
 ) -> Finding:
+    """One finding a claim, with the first values that are not so."""
     claimed = _claimed(claim)
-    old, new = values
-    message = f"{key}: the entry says {claimed}, resolved is {arrow(old, new)}"
+    old, new = next(iter(wrong))
+    rest = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    points = tuple(name for names in wrong.values() for name in names)
+    message = f"{key}: the entry says {claimed}, resolved is {arrow(old, new)}{rest}"
     return Finding(
-        *("error", "contradicted", message, entry.file, claim.line, tuple(points), key, old, new),
-        claimed,
+        "error", "contradicted", message, entry.file, claim.line, points, key, old, new, claimed
     )
 
 
@@ -87,7 +88,9 @@ def _without(entry: Entry, claim: Claim, names: Sequence[str], facts: Facts) -> 
     assert claim.key is not None
     told = f"{claim.key}: the entry says {_claimed(claim)}"
     if not names:
-        return _finding(entry, claim, "no-difference", f"{told}, and no point that it means differs")
+        return _finding(
+            entry, claim, "no-difference", f"{told}, and no point that it means differs"
+        )
     standing: dict[str, str] = {}
     for name in names:
         for key, text in facts.values(name).items():
@@ -140,9 +143,7 @@ def _delta(difference: Difference, points: Sequence[str], facts: Facts) -> set[i
     """Concurrencies that come, and with a minus those that go."""
     if difference.kind == "ladder":
         return set(difference.delta)
-    return {
-        facts.subject(name).conc * (1 if name in facts.came else -1) for name in points
-    }
+    return {facts.subject(name).conc * (1 if name in facts.came else -1) for name in points}
 
 
 def _finding(entry: Entry, claim: Claim, rule: str, message: str) -> Finding:

@@ -27,6 +27,7 @@ FIELDS = (
 )
 _LINK_LINE = re.compile(rb"  pr-link: \S+ *")
 _CANONICAL = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/pull/(?:\d+|XXX)")
+_NEVER = ((b"\r", "carriage return"), (b"\t", "tab"), (b"\0", "NUL"))
 _MOST = 20
 """Findings of one rule; the rest is counted."""
 
@@ -93,24 +94,21 @@ def check_append_only(entries: Sequence[Entry], comparison: Comparison) -> Itera
         if entry.evals_only:
             message = "append-only goes with no field of evals"
             yield Finding("error", "compat/append-only", message, *place)
-        subjects = comparison.subjects
-
-        def meant(names: Sequence[str], entry: Entry = entry) -> tuple[str, ...]:
-            return tuple(
-                name
-                for name in names
-                if entry.means(subjects[name].config, subjects[name].scenario)
-            )
-
-        if lost := meant(comparison.removed):
+        if lost := _meant(entry, comparison.removed, comparison):
             message = f"append-only, and {len(lost)} points are gone"
             yield Finding("error", "compat/append-only", message, *place, lost)
-        if changed := meant(comparison.changed):
+        if changed := _meant(entry, comparison.changed, comparison):
             message = f"append-only, and {len(changed)} points that were there are others now"
             yield Finding("error", "compat/append-only", message, *place, changed)
-        if not meant(comparison.added):
+        if not _meant(entry, comparison.added, comparison):
             message = "append-only, and no point is new"
             yield Finding("error", "compat/append-only", message, *place)
+
+
+def _meant(entry: Entry, names: Sequence[str], comparison: Comparison) -> tuple[str, ...]:
+    subjects = comparison.subjects
+    pairs = ((name, subjects[name]) for name in names)
+    return tuple(name for name, of in pairs if entry.means(of.config, of.scenario))
 
 
 def _form(path: str, raw: bytes) -> Iterator[Finding]:
@@ -120,11 +118,11 @@ def _form(path: str, raw: bytes) -> Iterator[Finding]:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         yield Finding("error", "compat/utf-8", "the bytes are not UTF-8", path, line)
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        for byte, name in ((b"\r", "carriage return"), (b"\t", "tab"), (b"\0", "NUL")):
-            if byte in line:
+    for number, text in enumerate(raw.split(b"\n"), 1):
+        for byte, name in _NEVER:
+            if byte in text:
                 yield Finding("error", "compat/lf", f"holds a {name}", path, number)
-        if line and not line.strip():
+        if text and not text.strip():
             yield Finding("error", "compat/blank-line", "a line of nothing but space", path, number)
     if not raw.endswith(b"\n") or raw.endswith(b"\n\n"):
         message = "ends without one newline" if not raw.endswith(b"\n") else "ends in empty lines"

@@ -1,6 +1,6 @@
-"""What the description of an entry says against what was resolved, and which differences it speaks
-of. A value beside the name of a changed key must be the resolved one; what has no known name is told
-and stops nothing.
+"""What the description of an entry says against what was resolved, and which differences it is
+about. A value beside the name of a changed key must be the resolved one; what has no known name is
+told and stops nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from inferometer.audit.finding import Finding
 from inferometer.audit.names import Vocabulary
 from inferometer.audit.prose import Reading, Said, concurrencies, names_ladder, read_text
 
-_COMING = re.compile(r"\b(?:add|new|append|introduc|extend|expand|enabl)|新增|增加|添加|加入|扩展", re.I)
-_GOING = re.compile(r"\b(?:remov|drop|delet|retir|deprecat|replac)|删除|移除|去掉|弃用|下线", re.I)
+_COMING = re.compile(
+    r"\b(?:add|new|append|introduc|extend|expand|enabl)|新增|增加|添加|加入|扩展", re.I
+)
+_GOING = re.compile(
+    r"\b(?:remov|drop|delet|retir|deprecat|replac)|删除|移除|去掉|弃用|下线", re.IGNORECASE
+)
 
 
 def check_description(entry: Entry, facts: Facts, covered: Covered) -> Iterator[Finding]:
@@ -66,9 +70,7 @@ def _judged(
     )
 
 
-def _at(
-    key: str, said: Said, scope: Sequence[str], facts: Facts
-) -> list[tuple[Value, list[str]]]:
+def _at(key: str, said: Said, scope: Sequence[str], facts: Facts) -> list[tuple[Value, list[str]]]:
     """The values that contradict a claim, with their points; none where any point bears it out."""
     wrong: dict[Value, list[str]] = {}
     for name in scope:
@@ -122,7 +124,7 @@ def _cover(reading: Reading, scope: Sequence[str], facts: Facts, covered: Covere
 
 
 def _cover_arms(entry: Entry, scope: Sequence[str], facts: Facts, covered: Covered) -> None:
-    """Points that come or go: their concurrencies are named, or that something is added or removed."""
+    """Points that come or go: their concurrencies are named, or that something comes or goes."""
     whole = " ".join(text for text, _ in entry.texts)
     numbers, named = concurrencies(whole), names_ladder(whole)
     inside = set(scope)

@@ -162,7 +162,7 @@ def _facts(name: str, was: State, now: State) -> list[_Fact]:
         one_sided = Change((LAUNCH,), *(RESOLVES if s.plan else None for s in (was, now)))
         changes = [one_sided, *compared(tree_of(was.point, None), tree_of(now.point, None))]
     else:
-        changes = compared(tree_of(was.point, was.plan), tree_of(now.point, now.plan))
+        changes = compared(was.tree, now.tree)
     if was.point.config != now.point.config:
         changes.insert(0, Change(("config",), was.point.config, now.point.config))
     found = changes or list(_raw(was.plan, now.plan))
@@ -228,8 +228,11 @@ def _folded(facts: Sequence[_Fact]) -> tuple[list[_Fact], dict[tuple[str, str], 
     """Without values that only repeat a field of the point that is told by itself; those by (point,
     key that tells it).
     """
-    told = {(fact.point, fact.change.old, fact.change.new): fact for fact in facts[::-1]
-            if fact.old is None and fact.new is None}
+    told = {
+        (fact.point, fact.change.old, fact.change.new): fact
+        for fact in facts[::-1]
+        if fact.old is None and fact.new is None
+    }
     kept: list[_Fact] = []
     also: dict[tuple[str, str], list[str]] = {}
     for fact in facts:
@@ -325,7 +328,9 @@ def _ladders(pairs: Iterable[tuple[Arm, Arm]], head: Revision) -> Iterator[Diffe
 
 
 def _moved(old: Arm, new: Arm) -> tuple[str, ...]:
-    rungs: list[tuple[Rung, str]] = [(r, n) for r, (n, _) in new.rungs.items() if r not in old.rungs]
+    rungs: list[tuple[Rung, str]] = [
+        (r, n) for r, (n, _) in new.rungs.items() if r not in old.rungs
+    ]
     rungs += [(r, n) for r, (n, _) in old.rungs.items() if r not in new.rungs]
     return tuple(name for _, name in sorted(rungs))
 
@@ -334,7 +339,7 @@ def _arms(
     pairs: Sequence[tuple[Arm | None, Arm | None]], base: Revision, head: Revision
 ) -> Iterator[Difference]:
     """Arms that are on one side only, those of one config together."""
-    for kind, side, other in (("added", 1, base), ("removed", 0, head)):
+    for side, other in ((1, base), (0, head)):
         alone = [pair[side] for pair in pairs if pair[1 - side] is None]
         by_config: dict[str, list[Arm]] = {}
         for arm in alone:

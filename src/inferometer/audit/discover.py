@@ -1,6 +1,6 @@
 """Which files of a tree declare points, and which hold the record: by their names, else content.
 
-A master file is one whose name says so (`master.yaml`, `amd-master.yaml`); where no name does, every
+A master file is one whose name says so (`master.yaml`, `amd-master.yaml`); where no name does, any
 YAML file that holds a search space. The runner file lies beside its master files or in a directory
 above. Recipes lie in `recipes/` beside the master files. Nothing is parsed here.
 """

@@ -1,7 +1,7 @@
 """The change entry that a difference asks for, complete but for the why.
 
-Values that vary with the concurrency are written as the rule's own expression where it says them all
-with nothing but the point's fields, else one line a value.
+Values that vary with the concurrency are written as the rule's own expression where it says all of
+them with nothing but the point's fields, else one line a value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import yaml
 from inferometer.audit.claims import signed
 from inferometer.audit.difference import Comparison, Difference
 from inferometer.audit.facts import Facts, facts_of, holds
-from inferometer.core import Origin
 
 WHY = "TODO: say why"
 LINK = "TODO: link to the discussion"
@@ -40,7 +39,12 @@ def draft(comparison: Comparison) -> str:
         ],
     }
     return yaml.dump(
-        entry, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96, default_flow_style=None
+        entry,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=96,
+        default_flow_style=None,
     )
 
 
@@ -58,14 +62,16 @@ def _changes(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iter
         return
     formulas = _formulas(difference, facts)
     if formulas is not None:
-        yield _change(difference.key, *formulas, _narrowed(difference.points, difference, facts, scope))
+        narrow = _narrowed(difference.points, difference, facts, scope)
+        yield _change(difference.key, *formulas, narrow)
         return
     for case in difference.cases:
-        yield _change(difference.key, case.old, case.new, _narrowed(case.points, difference, facts, scope))
+        narrow = _narrowed(case.points, difference, facts, scope)
+        yield _change(difference.key, _scalar(case.old), _scalar(case.new), narrow)
 
 
 def _arms(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iterator[Any]:
-    """`ladder +64`, `added`, `removed`, narrowed to their points where another intent is at hand."""
+    """`ladder +64`, `added`, `removed`; narrowed to their points where there are other intents."""
     others = [d for d in facts.comparison.differences if d.kind != "value" and d is not difference]
     intent = difference.kind
     text = f"ladder {signed(difference.delta)}" if intent == "ladder" else intent
@@ -76,8 +82,8 @@ def _arms(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iterato
     yield {"intent": text, "points": list(difference.points)}
 
 
-def _change(key: str, old: str | None, new: str | None, narrow: Mapping[str, Any]) -> dict[str, Any]:
-    return {"key": key, "old": _scalar(old), "new": _scalar(new), **narrow}
+def _change(key: str, old: Any, new: Any, narrow: Mapping[str, Any]) -> dict[str, Any]:
+    return {"key": key, "old": old, "new": new, **narrow}
 
 
 def _scalar(value: str | None) -> Any:
@@ -94,8 +100,8 @@ def _scalar(value: str | None) -> Any:
     return value.replace("{", "{{").replace("}", "}}") if "{" in value else value
 
 
-def _formulas(difference: Difference, facts: Facts) -> tuple[str | None, str | None] | None:
-    """Old and new as one text each, if both say the value at every point; None if not."""
+def _formulas(difference: Difference, facts: Facts) -> tuple[Any, Any] | None:
+    """Old and new as one value each, if both say the value at every point; None if not."""
     if len(difference.cases) < 2:
         return None
     sides = [_formula(difference, facts, new) for new in (False, True)]
@@ -105,23 +111,19 @@ def _formulas(difference: Difference, facts: Facts) -> tuple[str | None, str | N
     return old, new
 
 
-def _formula(difference: Difference, facts: Facts, new: bool) -> tuple[str | None] | None:
+def _formula(difference: Difference, facts: Facts, new: bool) -> tuple[Any] | None:
     """In a tuple, since None is a value: what says one side's value at every point."""
     values = {case.new if new else case.old for case in difference.cases}
     if len(values) == 1:
         (value,) = values
-        return (value if value is None or "{" not in value else value.replace("{", "{{").replace("}", "}}"),)
-    for case in difference.cases:
-        for name in case.points:
-            subject = facts.subject(name)
-            state = subject.state if new else subject.base
-            origin = _origin(state.plan.origins, difference.key) if state and state.plan else None
-            if origin is None or origin.expression is None:
-                return None
-            if not _says_all(origin.expression, difference, facts, new):
-                return None
-            return (origin.expression,)
-    return None
+        return (_scalar(value),)
+    subject = facts.subject(difference.points[0])
+    state = subject.state if new else subject.base
+    origin = state.plan.origins.get(difference.key) if state and state.plan else None
+    if origin is None or origin.expression is None:
+        return None
+    says = _says_all(origin.expression, difference, facts, new)
+    return (origin.expression,) if says else None
 
 
 def _says_all(expression: str, difference: Difference, facts: Facts, new: bool) -> bool:
@@ -134,14 +136,10 @@ def _says_all(expression: str, difference: Difference, facts: Facts, new: bool) 
     return True
 
 
-def _origin(origins: Mapping[str, Origin], key: str) -> Origin | None:
-    return origins.get(key)
-
-
 def _narrowed(
     names: Sequence[str], difference: Difference, facts: Facts, scope: Sequence[str]
 ) -> dict[str, Any]:
-    """What tells these points from the others that have the key with other values; nothing where the
+    """What tells these points from others that have the key with other values; nothing where the
     entry's own scope does.
     """
     mine = set(names)
@@ -167,4 +165,3 @@ def _alike(name: str, other: str, difference: Difference, facts: Facts) -> bool:
     if one is None or two is None:
         return False
     return one.new == two.new and (name in facts.came or one.old == two.old)
-

@@ -1,4 +1,4 @@
-"""Change entries as data: one of a file of `changelog.d/`, or one of the list `perf-changelog.yaml`.
+"""Change entries as data: a file of `changelog.d/`, or an item of the list `perf-changelog.yaml`.
 
 Checks the form of an entry and nothing of what it claims. Both forms take the same fields; the list
 may use InferenceX's own names for two of them.
@@ -158,12 +158,10 @@ def read_entry(document: Document, path: DataPath) -> tuple[Entry | None, list[P
 
 
 def _entry(raw: _Entry, document: Document, path: DataPath, claims: Sequence[Claim]) -> Entry:
-    named = raw.scenarios or raw.scenario_type or tuple(_SCENARIOS)
+    named: Sequence[str] = raw.scenarios or raw.scenario_type or tuple(_SCENARIOS)
     keys = enumerate(raw.config_keys)
     if isinstance(raw.description, str):
-        texts: list[tuple[str, int]] = [
-            (raw.description, document.line((*path, "description")))
-        ]
+        texts: list[tuple[str, int]] = [(raw.description, document.line((*path, "description")))]
     else:
         texts = [
             (text, document.line((*path, "description", index)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferometer.audit.difference import Comparison, Difference, Subject
 from inferometer.audit.entries import Entry
-from inferometer.audit.flatten import text_of, tree_of, values_of
+from inferometer.audit.flatten import text_of, values_of
 from inferometer.audit.prose import numbers_of, same_value
 from inferometer.core import Point
 from inferometer.errors import InputError
@@ -44,20 +44,19 @@ class Facts:
 
     def scope(self, entry: Entry) -> list[str]:
         """The points that an entry means, of those that differ at all."""
-        subjects = self.comparison.subjects
-        named = dict.fromkeys([*self.moved, *self.came, *self.gone])
+        comparison = self.comparison
+        named = dict.fromkeys([*self.moved, *comparison.added, *comparison.removed])
         return [
             name
             for name in named
-            if entry.means(subjects[name].config, subjects[name].scenario)
+            if entry.means(comparison.subjects[name].config, comparison.subjects[name].scenario)
         ]
 
     def values(self, name: str) -> dict[str, str]:
         """Every value of a point at head, or at base where it is gone."""
         if name not in self._values:
             state = self.subject(name).state
-            tree = tree_of(state.point, state.plan)
-            self._values[name] = {".".join(path): text for path, text in values_of(tree)}
+            self._values[name] = {".".join(path): text for path, text in values_of(state.tree)}
         return self._values[name]
 
     def value(self, name: str, key: str) -> Value | None:
@@ -82,9 +81,8 @@ class Facts:
 
 def facts_of(comparison: Comparison) -> Facts:
     """Index the differences by point."""
-    facts = Facts(comparison)
-    came: set[str] = set(comparison.added)
-    gone: set[str] = set(comparison.removed)
+    came, gone = frozenset(comparison.added), frozenset(comparison.removed)
+    facts = Facts(comparison, came=came, gone=gone)
     for difference in comparison.differences:
         if difference.kind != "value":
             continue
@@ -93,7 +91,6 @@ def facts_of(comparison: Comparison) -> Facts:
                 held = facts.moved.setdefault(name, {})
                 for key in (difference.key, *difference.also):
                     held[key] = Value(case.old, case.new, difference)
-    facts.came, facts.gone = frozenset(came), frozenset(gone)
     return facts
 
 
@@ -137,8 +134,3 @@ def says(claimed: str, resolved: str | None, key: str, point: Point) -> bool:
     except InputError:
         # A formula that is not of the language: nothing can be said against it.
         return True
-
-
-def extent(names: Iterable[str], facts: Facts) -> Iterator[str]:
-    """Config keys of points, in order, each once."""
-    yield from dict.fromkeys(facts.subject(name).config for name in names)

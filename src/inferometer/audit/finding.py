@@ -15,8 +15,8 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 class Finding:
     """One fault, or something to be told. Only an error says no.
 
-    `rule` is its stable name. `key`, `old` and `new` are resolved values, `claimed` is what an entry
-    says. `points` is its whole extent.
+    `rule` is its stable name. `key`, `old` and `new` are what was resolved, `claimed` is what an
+    entry says. `points` is its whole extent.
     """
 
     level: Level

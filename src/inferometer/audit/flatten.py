@@ -110,16 +110,21 @@ def _value(value: Any, name: str) -> Any:
     match value:
         case Mapping():
             return {str(key): _value(part, "") for key, part in value.items()}
-        case tuple() | list() if name == "argv":
-            return _flags([str(word) for word in value])
-        case tuple() | list() if value and all(_is_pair(part) for part in value):
-            return {part[0]: part[1] for part in value}
         case tuple() | list():
-            return [_value(part, "") for part in value]
+            return _listed(value, name)
         case str():
             return _unpacked(value)
         case _:
             return value
+
+
+def _listed(value: Sequence[Any], name: str) -> Any:
+    """Arguments by flag, pairs of texts by their first, anything else as a list."""
+    if name == "argv":
+        return _flags([str(word) for word in value])
+    if value and all(_is_pair(part) for part in value):
+        return {part[0]: part[1] for part in value}
+    return [_value(part, "") for part in value]
 
 
 def _is_pair(part: Any) -> bool:
@@ -131,7 +136,8 @@ def _flags(words: Sequence[str]) -> dict[str, Any]:
     stands before the first flag is the command.
     """
     found: dict[str, Any] = {}
-    name, held = "command", []
+    name = "command"
+    held: list[str] = []
     order: list[tuple[str, list[str]]] = []
     for word in words:
         if word.startswith("-") and not _NUMBER.match(word) and len(word) > 1:

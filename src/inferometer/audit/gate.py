@@ -1,7 +1,7 @@
 """May this change be merged: every difference is in the record, and the record says what is so.
 
-Rules, each with the name that its findings bear: `uncovered`, `contradicted`, `no-difference`,
-`ambiguous`, `unknown-config`, `rewritten`, `link`, `placeholder`, `syntax`, `unresolved`, `unplaced`.
+A finding bears the name of its rule: `uncovered`, `contradicted`, `no-difference`, `ambiguous`,
+`unknown-config`, `rewritten`, `link`, `placeholder`, `syntax`, `unresolved`, `unplaced`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inferometer.audit.descriptions import check_description
 from inferometer.audit.difference import Case, Comparison, Difference
 from inferometer.audit.entries import Entry
 from inferometer.audit.facts import Facts, facts_of
-from inferometer.audit.finding import Finding, from_problem
+from inferometer.audit.finding import Finding, Level, from_problem
 from inferometer.audit.record import Record
 from inferometer.audit.revision import State
 from inferometer.errors import Problem, nearest
@@ -50,7 +50,7 @@ def judge(comparison: Comparison, record: Record, rules: Rules) -> tuple[Finding
 
 def _form(entry: Entry, rules: Rules) -> Iterator[Finding]:
     """What an entry needs before it is merged."""
-    level = "note" if rules.open else "error"
+    level: Level = "note" if rules.open else "error"
     if entry.link is None:
         message = "no link to the discussion of the change"
         yield Finding(level, "link", message, entry.file, entry.line)
@@ -68,10 +68,7 @@ def _form(entry: Entry, rules: Rules) -> Iterator[Finding]:
 def _configs(entry: Entry, comparison: Comparison, facts: Facts) -> Iterator[Finding]:
     """Config keys that do not exist, or have no difference."""
     known = sorted({*comparison.base.configs, *comparison.head.configs})
-    differing = {
-        facts.subject(name).config
-        for name in facts.scope(entry)
-    }
+    differing = {facts.subject(name).config for name in facts.scope(entry)}
     for key, line in entry.keys:
         matched = [name for name in known if fnmatchcase(name, key)]
         if not matched:
@@ -88,8 +85,11 @@ def _uncovered(
     """Every difference at the points where no entry speaks of it."""
     for difference in comparison.differences:
         left = [
-            case for case in (_left(difference, case, facts, entries, covered)
-            for case in difference.cases) if case is not None
+            case
+            for case in (
+                _left(difference, case, facts, entries, covered) for case in difference.cases
+            )
+            if case is not None
         ]
         if left:
             yield _missing(difference, left)
@@ -135,13 +135,23 @@ def describe(difference: Difference, cases: Sequence[Case]) -> str:
         listed = "; ".join(shown(case.new or case.old) for case in cases[:3])
         rest = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
         return f"{difference.key} {difference.kind}: {listed}{rest}"
-    listed = ", ".join(arrow(case.old, case.new) for case in cases[:2])
-    rest = f" and {len(cases) - 2} more" if len(cases) > 2 else ""
+    several = len(cases) > 1
+    listed = ", ".join(
+        arrow(case.old, case.new) + (f" ({_rungs(case.points)})" if several else "")
+        for case in cases[:3]
+    )
+    rest = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
     return f"{difference.key} {listed}{rest}"
 
 
+def _rungs(points: Sequence[str]) -> str:
+    """The ends of ids that say the concurrency: `c1 c2 ...`."""
+    rungs = list(dict.fromkeys(point.rpartition("_")[2] for point in points))
+    return " ".join(rungs[:3]) + (" ..." if len(rungs) > 3 else "")
+
+
 def _unresolved(comparison: Comparison) -> Iterator[Finding]:
-    """Causes for which points do not resolve at head, each once; an error where they did at base."""
+    """Causes for which points do not resolve at head, each once; errors where they did at base."""
     causes: dict[tuple[str, bool], list[str]] = {}
     problems: dict[str, Problem] = {}
     for name, subject in comparison.subjects.items():

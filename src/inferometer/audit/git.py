@@ -1,4 +1,4 @@
-"""A git revision as a tree of files, without a checkout: `rev-parse`, `ls-tree` and `cat-file` only.
+"""A git revision as a tree of files, without a checkout: `rev-parse`, `ls-tree` and `cat-file`.
 
 These three run no hook, filter, pager or helper, and fetch nothing. Settings of the machine and the
 user are left out, so that a result depends on the repository alone. Output is bounded and each
@@ -31,7 +31,7 @@ them, and none of the three does.
 
 
 def top_of(folder: Path) -> Path | None:
-    """The top of the work tree that a directory is in, or a bare repository; None outside of one."""
+    """The top of the work tree that a directory is in, or a bare repository; None outside."""
     done = _run(folder, "rev-parse", "--show-toplevel")
     if done.returncode == 0 and done.stdout.strip():
         return Path(os.fsdecode(done.stdout).rstrip("\n"))

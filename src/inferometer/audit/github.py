@@ -24,7 +24,7 @@ MARKER = "<!-- inferometer audit -->"
 """First line of the comment, so that the next run finds and replaces it."""
 
 
-def annotations(findings: Iterable[Finding]) -> Iterator[str]:
+def annotated(findings: Iterable[Finding]) -> Iterator[str]:
     """One workflow command a finding."""
     for index, finding in enumerate(findings):
         if index == MAX_ANNOTATIONS:
@@ -55,11 +55,6 @@ def comment(audit: Audit) -> str:
     if len(text) <= MAX_COMMENT:
         return text
     return text[:MAX_COMMENT].rpartition("\n")[0] + "\n\nThe rest is in the report.\n"
-
-
-def problem_annotations(problems: Iterable[Finding]) -> str:
-    """The same for input that cannot be audited."""
-    return "".join(f"{line}\n" for line in annotations(problems))
 
 
 def _findings(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
@@ -101,7 +96,8 @@ def _cell(text: str) -> str:
     """
     if not text:
         return ""
-    safe = (c if c.isascii() and (c.isalnum() or c == " ") else f"&#{ord(c)};" for c in plain(shown(text, 300)))
+    shorter = plain(shown(text, 300))
+    safe = (c if c == " " or (c.isascii() and c.isalnum()) else f"&#{ord(c)};" for c in shorter)
     return f"<code>{''.join(safe)}</code>"
 
 

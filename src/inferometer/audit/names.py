@@ -1,4 +1,4 @@
-"""Which key a person means by a name: `--max-num-seqs`, `MAX_NUM_SEQS`, "sequence checkpoint interval".
+"""Which key a person means by a name: `--max-num-seqs`, MAX_NUM_SEQS, "checkpoint interval".
 
 An exact name comes first, then the same words written otherwise, then the words of a key in a row,
 each of which may be shortened (REQ_EQUIV is "request equivalence"). Names of one everyday word are
@@ -20,8 +20,12 @@ _SHORTEST = 3
 """Letters that a shortened word keeps."""
 _MOST_WORDS = 6
 _VAGUE = frozenset(
-    "a an and at by for from in is of on or the to with per use used no not new old all both "
-    "add set run runs up as token tokens size max min num number count".split()
+    (
+        *("a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"),
+        *("with", "per", "use", "used", "no", "not", "new", "old", "all", "both", "add", "set"),
+        *("run", "runs", "up", "as", "token", "tokens", "size", "max", "min", "num", "number"),
+        "count",
+    )
 )
 """Words that alone name nothing: a phrase needs two others."""
 
@@ -126,7 +130,7 @@ def _alike(word: str, known: str) -> bool:
         return True
     if min(len(one), len(other)) < _SHORTEST or one.isdigit() or other.isdigit():
         return False
-    return one.startswith(other) or other.startswith(one) or other.endswith(one) and len(one) > 4
+    return one.startswith(other) or other.startswith(one) or (other.endswith(one) and len(one) > 4)
 
 
 def _is_written(word: str) -> bool:
@@ -147,4 +151,3 @@ def _normal_short(key: str) -> str:
 
 def _normal_leaf(key: str) -> str:
     return normal(key.rpartition(".")[2])
-

@@ -1,7 +1,7 @@
 """Which arm of the base is which arm of the head, so that an edit is not taken for a new arm.
 
-An arm is a deployment of one config at its concurrencies. Equal names pair first; what is left pairs
-where it agrees in less and less, and only where one arm on each side does.
+An arm is a deployment of one config at its concurrencies. Equal names pair first; what is left
+pairs where it agrees in less and less, and only where one arm on each side does.
 """
 
 from __future__ import annotations

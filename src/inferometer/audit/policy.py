@@ -6,15 +6,18 @@ list is that of the base where it has one, so that a change cannot lift a rule f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import orjson
+
 from inferometer.audit.difference import Comparison
-from inferometer.audit.flatten import tree_of, values_of
 from inferometer.audit.finding import Finding, Level
+from inferometer.audit.flatten import values_of
 from inferometer.audit.revision import Revision, State
 from inferometer.audit.stale import Stored
 from inferometer.errors import InputError
@@ -25,6 +28,7 @@ from inferometer.plan.names import POINT_NAMES, point_names
 
 PACKAGED = Path(__file__).parent / "policy.yaml"
 MAX_CHECKS = 100
+_WORDS = re.compile(r"[A-Za-z0-9_]+")
 _KINDS = ("require", "forbid", "equal", "alike", "results")
 
 
@@ -53,7 +57,9 @@ class Check(Strict):
     def faults(self) -> Iterator[Fault]:
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            yield Fault((), f"expected one of {', '.join(_KINDS)}, got {' and '.join(given) or 'none'}")
+            yield Fault(
+                (), f"expected one of {', '.join(_KINDS)}, got {' and '.join(given) or 'none'}"
+            )
         if self.when is not None:
             try:
                 check_expression(self.when, POINT_NAMES)
@@ -83,20 +89,25 @@ def read_policy(base: Revision, head: Revision) -> Policy:
     if base.found.policy and base.found.policy != head.found.policy:
         message = "the policy of the base is gone at head; judged by that of the base"
         told.append(Finding("note", "policy", message, base.found.policy))
-    elif base.found.policy and head.found.policy:
-        if base.tree.blob(base.found.policy) != head.tree.blob(head.found.policy):
-            message = "the policy differs; judged by that of the base"
-            told.append(Finding("note", "policy", message, head.found.policy, 1))
-            _listed(head.found.policy, head, {})
+    elif base.found.policy and head.found.policy and _differs(base, head, base.found.policy):
+        message = "the policy differs; judged by that of the base"
+        told.append(Finding("note", "policy", message, head.found.policy, 1))
     packaged = {check.name: check for check in _packaged()}
+    if head.found.policy:
+        # That the next base has a list that can be read is this change's duty.
+        _listed(head.found.policy, head, packaged)
     checks = _listed(side.found.policy, side, packaged) if side.found.policy else packaged
     return Policy(tuple(check for check in checks.values() if check.level != "off"), tuple(told))
+
+
+def _differs(base: Revision, head: Revision, path: str) -> bool:
+    return base.tree.blob(path) != head.tree.blob(path)
 
 
 def check_policy(
     policy: Policy, comparison: Comparison, stored: Mapping[str, Stored] | None
 ) -> tuple[Finding, ...]:
-    """Every check over the points of the head. `stored`: results by digest; None: no store given."""
+    """Every check over the points of the head. `stored`: results by digest; None: no store."""
     views = {name: _View(name, s) for name, s in comparison.head.states.items()}
     touched = {*comparison.changed, *comparison.added}
     found: list[Finding] = [*policy.findings]
@@ -116,20 +127,38 @@ class _View:
     name: str
     state: State
     _values: dict[str, str] | None = None
+    _text: bytes | None = None
 
-    def having(self, globs: Iterable[str]) -> dict[str, str]:
+    def having(self, globs: Sequence[str]) -> dict[str, str]:
         """The values whose key matches."""
+        simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
+        if len(simple) == len(globs):
+            return simple
+        wanted = [glob for glob in globs if self._may_have(glob)]
+        if not wanted:
+            return {}
         if self._values is None:
-            tree = tree_of(self.state.point, self.state.plan)
-            self._values = {".".join(path): text for path, text in values_of(tree)}
-        wanted = tuple(globs)
+            self._values = {".".join(path): text for path, text in values_of(self.state.tree)}
         plain = [glob for glob in wanted if not set("*?[") & set(glob)]
-        wild = [glob for glob in wanted if glob not in plain]
         found = {key: self._values[key] for key in plain if key in self._values}
+        wild = [glob for glob in wanted if glob not in plain]
         for key, text in self._values.items() if wild else ():
             if any(fnmatchcase(key, glob) for glob in wild):
                 found[key] = text
         return found
+
+    def _field(self, name: str) -> str | None:
+        """A text that plan or point has under a plain name."""
+        whole = self.state.plan or self.state.point
+        value = getattr(whole, name, None) if name.isidentifier() else None
+        return value if isinstance(value, str) else None
+
+    def _may_have(self, glob: str) -> bool:
+        """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
+        if self._text is None:
+            self._text = orjson.dumps((self.state.point, self.state.plan))
+        words = _WORDS.findall(glob)
+        return not words or words[-1].encode() in self._text
 
 
 Broken = tuple[str, str, str | None, str | None]
@@ -143,18 +172,27 @@ def _broken(
         yield from _unlike(check.alike, about)
         return
     for view in about:
-        if check.require is not None and view.state.plan is not None:
-            if not view.having(check.require):
-                yield view.name, f"none of {', '.join(check.require[:3])} is set", None, None
+        if check.require is not None:
+            yield from _lacking(check.require, view)
         if check.forbid is not None:
             yield from _forbidden(check.forbid, view)
-        if check.equal is not None and len(held := view.having(check.equal)) > 1:
-            if len(set(held.values())) > 1:
-                key, value = next(iter(held.items()))
-                other = next((k, v) for k, v in held.items() if v != value)
-                yield view.name, f"{key} is {value}, {other[0]} is {other[1]}", key, value
+        if check.equal is not None:
+            yield from _unequal(check.equal, view)
         if check.results is not None and stored is not None:
             yield from _unmeasured(check.results, view, stored)
+
+
+def _lacking(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+    if view.state.plan is not None and not view.having(globs):
+        yield view.name, f"none of {', '.join(globs[:3])} is set", None, None
+
+
+def _unequal(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+    held = view.having(globs)
+    if len(set(held.values())) > 1:
+        key, value = next(iter(held.items()))
+        other = next((k, v) for k, v in held.items() if v != value)
+        yield view.name, f"{key} is {value}, {other[0]} is {other[1]}", key, value
 
 
 def _forbidden(forbid: Mapping[str, Sequence[str]], view: _View) -> Iterator[Broken]:

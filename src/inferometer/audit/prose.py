@@ -1,5 +1,5 @@
-"""Values that a description claims, in English, Chinese or both: `from 4 to 8`, `0.85 -> 0.9`, `X=1`,
-`将 X 从 a 改为 b`, "a 32,768-token checkpoint interval".
+"""Values that a description claims, in English, Chinese or both: `from 4 to 8`, `0.85 -> 0.9`,
+`X=1`, `将 X 从 a 改为 b`, "a 32,768-token checkpoint interval".
 
 Finds only what stands beside a name; everything else that looks like a claim is handed back as not
 placed. Says nothing of what is true.
@@ -17,18 +17,25 @@ _PLAIN = r"[A-Za-z0-9_./:@#+~·*×-]*\d[A-Za-z0-9_./:@#+~·*×,%-]*|true|false|T
 _VALUE = rf"(?:{_QUOTED}|{_PLAIN})"
 _ARROW = r"(?:->|→|=>|⟶)"
 _FROM = r"(?:from|从|由|was|:|：|=|\()?"
-_TO = rf"(?:{_ARROW}|to|up to|down to|改为|改成|调整为|调整到|提高到|提升到|增加到|降低到|降到|减少到|升级到|升级为|更新为|更新到|变为|到|至)"
+_BECOMES = (
+    *("改为", "改成", "调整为", "调整到", "提高到", "提升到", "增加到", "降低到", "降到", "减少到"),
+    *("升级到", "升级为", "更新为", "更新到", "变为", "设为", "设置为", "到", "至"),
+)
+_TO = rf"(?:{_ARROW}|to|up to|down to|{'|'.join(_BECOMES)})"
 _IS = (
-    r"(?:=|:|：|to|of|is|are|at|as|by|set to|now|value|size|为|是|设为|设置为|改为|改成|调整为|提高到|"
-    r"降低到|降到|升级到|更新为|到|至)"
+    r"(?:=|:|：|to|of|is|are|at|as|by|set to|now|value|size|为|是|"
+    rf"{'|'.join(_BECOMES)})"
 )
 _CLOSE = r"[`\"'”)\]]?"
 _RIGHT_BOTH = re.compile(
-    rf"{_CLOSE}\s*(?:tag|tags|value|版本|标签)?\s*{_FROM}\s*({_VALUE}|\S{{1,60}})\s*{_TO}\s*({_VALUE})", re.IGNORECASE
+    rf"{_CLOSE}\s*(?:tag|tags|value|版本|标签)?\s*{_FROM}\s*({_VALUE}|\S{{1,60}})\s*{_TO}\s*({_VALUE})",
+    re.IGNORECASE,
 )
 _RIGHT_ONE = re.compile(rf"{_CLOSE}\s*(?:{_IS}\s*){{0,3}}({_VALUE})", re.IGNORECASE)
 _LEFT_BOTH = re.compile(rf"({_VALUE})\s*{_TO}\s*({_VALUE})[\s-]*$", re.IGNORECASE)
-_LEFT_ONE = re.compile(rf"(?<![\w.,])({_VALUE})(?:[\s-]+(?:tokens?|steps?|个|的))?[\s-]*$", re.IGNORECASE)
+_LEFT_ONE = re.compile(
+    rf"(?<![\w.,])({_VALUE})(?:[\s-]+(?:tokens?|steps?|个|的))?[\s-]*$", re.IGNORECASE
+)
 _LOOKS_LIKE_ONE = re.compile(
     rf"from\s+{_VALUE}\s+to\s+{_VALUE}|{_VALUE}\s*{_ARROW}\s*{_VALUE}|从\s*{_VALUE}\s*{_TO}\s*{_VALUE}"
     rf"|[A-Za-z_][\w.-]*={_VALUE}|--[a-z][\w.-]*[ =]{_VALUE}",
@@ -115,7 +122,9 @@ def same_value(claimed: str, resolved: str | None, key: str = "") -> bool:
 
 def numbers_of(text: str) -> set[float]:
     """What a number of a text may be: `1,024` is 1024, `32K` is 32000 or 32768."""
-    match = re.fullmatch(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmM]?)", text)
+    match = re.fullmatch(
+        r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmM]?)", text
+    )
     if match is None:
         return set()
     number = float(match[1].replace(",", ""))
@@ -132,7 +141,9 @@ def _said(text: str, mention: Mention, low: int, high: int) -> Said | None:
     if (one := _RIGHT_ONE.match(right)) and not _UNIT.match(right[one.end() :]):
         return _made(mention, None, one[1], mention.start, mention.end + one.end())
     if both := _LEFT_BOTH.search(left):
-        return _made(mention, both[1], both[2], mention.start - len(left) + both.start(), mention.end)
+        return _made(
+            mention, both[1], both[2], mention.start - len(left) + both.start(), mention.end
+        )
     if one := _LEFT_ONE.search(left):
         return _made(mention, None, one[1], mention.start - len(left) + one.start(), mention.end)
     return None
@@ -151,4 +162,3 @@ def _bare(text: str) -> str:
     """A value without quotes and without what ends a sentence."""
     plain = text.strip("`\"'“”").rstrip(".,;:)-")
     return re.sub(r"(?<=\d)-(?:tokens?|steps?|way)$", "", plain, flags=re.IGNORECASE)
-

@@ -80,7 +80,9 @@ def _of_list(base: Revision, head: Revision) -> Record:
     fresh, lost = _grown(before, new.data)
     for index in lost:
         file, line = base.found.changelog, old.line((index,)) if old else None
-        message = f"the entry in line {line} of the base is removed or rewritten; {_named(before[index])}"
+        message = (
+            f"the entry in line {line} of the base is removed or rewritten; {_named(before[index])}"
+        )
         findings.append(Finding("error", "rewritten", message, file, None))
     added: list[Entry] = []
     for index in fresh:
@@ -135,4 +137,3 @@ def _named(entry: object) -> str:
     keys = entry.get("config-keys") if isinstance(entry, dict) else None
     shown = ", ".join(map(str, keys[:3])) if isinstance(keys, list) else "no config keys"
     return f"it is about {shown}"
-

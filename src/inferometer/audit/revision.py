@@ -6,14 +6,13 @@ once. What a tree may make us do is bounded: points, settings looked at, charact
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-
-import orjson
+from typing import Any
 
 from inferometer.audit.discover import ConfigSet, Found, Wanted, discover
+from inferometer.audit.flatten import tree_of
 from inferometer.audit.tree import Tree
 from inferometer.core import LaunchPlan, Point
 from inferometer.errors import InputError, Problem
@@ -36,7 +35,7 @@ MAX_RESOLVED = 200_000_000
 """Characters of all plans of one side."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
     """A point on one side. `plan` is None where it does not resolve, and `cause` says why."""
 
@@ -47,6 +46,14 @@ class State:
     problem: Problem | None
     recipes: Recipes | None = None
     """The layers that the plan was resolved with."""
+    _tree: dict[str, Any] | None = None
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """All values of point and plan by section; worked out once."""
+        if self._tree is None:
+            self._tree = tree_of(self.point, self.plan)
+        return self._tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +152,7 @@ def _recipes(tree: Tree, each: ConfigSet, found: Found, cache: Cache) -> Recipes
     tree.fetch(layers)
     key = (each.recipe_roots, found.package, tuple((file, tree.blob(file)) for file in layers))
     if key not in cache.recipes:
-        recipes = load_recipes(
-            tree.read, each.recipe_roots, tree.below, package=found.package
-        )
+        recipes = load_recipes(tree.read, each.recipe_roots, tree.below, package=found.package)
         cache.recipes[key] = recipes
         for layer in (recipes.defaults, *recipes.named.values(), *recipes.free):
             held = tree.blob(layer.file) if layer.file in tree.entries else "installed"
@@ -194,9 +199,7 @@ def _resolved(point: Point, recipes: Recipes, config: Config) -> State:
 def _unresolved(point: Point, problem: Problem) -> State:
     """A point by its own fields alone. One cause is one text, whatever point it is met at."""
     cause = problem.message.removesuffix(f" (point {point.id})")
-    fields = dataclasses.asdict(point)
-    del fields["config"]
-    found = hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    found = hashlib.sha256(repr(replace(point, config="")).encode()).hexdigest()
     return State(point, None, found, cause, replace(problem, message=cause))
 
 
@@ -218,7 +221,7 @@ class _Sessions:
         if (data := self.known[path]) is None:
             return state
         plan = replace(plan, workload=replace(plan.workload, sessions_digest=data))
-        return replace(state, plan=plan, digest=digest(state.point, plan))
+        return State(state.point, plan, digest(state.point, plan), None, None, state.recipes)
 
     def _data(self, path: str) -> str | None:
         start = f"{path}/"

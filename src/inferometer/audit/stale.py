@@ -1,8 +1,8 @@
 """What must be measured again: points whose digest has no fresh valid result.
 
-A result counts for exactly the digest that it was measured at, in whatever run it lies. Where session
-data is not at hand it is left out on both sides: then the launch, the client and the workload's
-settings must be equal, and the caller is told so by `data_apart`.
+A result counts for exactly the digest that it was measured at, in whatever run it lies. Where the
+session data is not at hand (`data_apart`) it is left out on both sides: then the launch, the client
+and the settings of the workload must be equal.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def stored_results(
     return found
 
 
-def stale(
-    points: Iterable[tuple[str, str]], stored: Mapping[str, Stored]
-) -> tuple[Wanted, ...]:
+def stale(points: Iterable[tuple[str, str]], stored: Mapping[str, Stored]) -> tuple[Wanted, ...]:
     """Of (name, digest) those without a valid result, in order; equal digests once."""
     wanted: dict[str, Wanted] = {}
     for name, key in points:
@@ -92,7 +90,9 @@ def stale(
     return tuple(wanted.values())
 
 
-def one_an_arm(wanted: Sequence[Wanted], arm_of: Mapping[str, tuple[str, int]]) -> tuple[Wanted, ...]:
+def one_an_arm(
+    wanted: Sequence[Wanted], arm_of: Mapping[str, tuple[str, int]]
+) -> tuple[Wanted, ...]:
     """The lowest concurrency of each arm. `arm_of`: name to (arm, concurrency)."""
     lowest: dict[str, Wanted] = {}
     for each in sorted(wanted, key=lambda found: arm_of[found.name][1]):

@@ -20,7 +20,7 @@ from inferometer.audit import (
     Finding,
     Rules,
     Where,
-    annotations,
+    annotated,
     comment,
     describe,
     draft,
@@ -132,14 +132,14 @@ def compare(
         found = examine(tree_at(base, repository), tree_at(head, repository), asked)
     except InputError as error:
         if form == "github":
-            _write_lines(annotations(_unread(error)))
+            _write_lines(annotated(_unread(error)))
         raise
     if comment_file is not None:
         comment_file.write_text(comment(found), encoding="utf-8")
     if form == "json":
         _write_lines([orjson.dumps(_data(found), option=orjson.OPT_INDENT_2).decode()])
     elif form == "github":
-        _write_lines([*annotations(found.findings), "", comment(found)])
+        _write_lines([*annotated(found.findings), "", comment(found)])
     else:
         _tables(found)
     if not found.passed:
@@ -195,8 +195,12 @@ def _data(found: Audit) -> dict[str, Any]:
         "to_measure": found.to_measure,
         "reused": {name: result.place for name, result in found.reused.items()},
         "selected": [
-            {"file": each.entry.file, "line": each.entry.line, "points": each.points,
-             "trimmed": each.trimmed}
+            {
+                "file": each.entry.file,
+                "line": each.entry.line,
+                "points": each.points,
+                "trimmed": each.trimmed,
+            }
             for each in selected
         ],
         "record": {"entries_at_base": found.record.held, "entries_added": len(found.record.added)},

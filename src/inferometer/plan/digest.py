@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from functools import lru_cache
+from typing import Any
 
 import orjson
 
@@ -17,12 +19,12 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     Left out: the config key's name and the origins of values, which move no number. Put in: the
     measurement version, and through the workload the replay rules and the digest of its data.
     """
-    identity = dataclasses.asdict(point)
+    identity = _plain(point)
     del identity["config"]
     if point.multi_node is None:
         # A field that only other points have must not change the digest of these.
         del identity["multi_node"]
-    workload = dataclasses.asdict(plan.workload)
+    workload = _plain(plan.workload)
     if plan.workload.sessions_digest is not None:
         # The data counts, not where this machine keeps it.
         workload["sessions"] = None
@@ -34,9 +36,23 @@ def digest(point: Point, plan: LaunchPlan) -> str:
             "argv": plan.argv,
             "env": dict(plan.env),
             "files": dict(plan.files),
-            "router": dataclasses.asdict(plan.router) if plan.router else None,
-            "client": dataclasses.asdict(plan.client),
+            "router": _plain(plan.router) if plan.router else None,
+            "client": _plain(plan.client),
             "workload": workload,
         },
     }
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """`dataclasses.asdict` without its copies: the result is only written out."""
+    if dataclasses.is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in _names(value.__class__)}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+@lru_cache(maxsize=64)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))

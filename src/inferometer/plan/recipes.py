@@ -38,8 +38,9 @@ class Recipes:
 
     def layers(self, point: Point) -> tuple[Layer, ...]:
         """The layers that hold for a point, weakest first. InputError for an unknown framework."""
-        engines = [name.removeprefix("engines/") for name in self.named if _kind(name) == "engines"]
-        if point.framework not in engines:
+        if f"engines/{point.framework}" not in self.named:
+            found = (name for name in self.named if _kind(name) == "engines")
+            engines = [name.removeprefix("engines/") for name in found]
             hint = f"{nearest(point.framework, engines)}; known: {', '.join(sorted(engines))}"
             raise InputError(f"no recipe for framework {point.framework!r}{hint}")
         names = [
@@ -50,8 +51,8 @@ class Recipes:
         ]
         if self.compat:
             names.append(f"compat/{point.framework}")
-        found = (self.named[name] for name in names if name in self.named)
-        return (self.defaults, *found, *self.free)
+        layers = (self.named[name] for name in names if name in self.named)
+        return (self.defaults, *layers, *self.free)
 
 
 def list_files(directory: str) -> tuple[str, ...]:

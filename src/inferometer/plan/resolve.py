@@ -13,11 +13,11 @@ from typing import Any
 from inferometer.core import LaunchPlan, Origin, Point, RouterPlan
 from inferometer.errors import InputError, Problem
 from inferometer.plan.expressions import Names, Value, evaluate
-from inferometer.plan.layers import Layer, Rule, Setting, Target, texts
+from inferometer.plan.layers import Layer, Rule, Setting, Target
 from inferometer.plan.names import point_names
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.settings import check_settings
-from inferometer.plan.templates import as_text, expressions, render, with_values
+from inferometer.plan.templates import as_text, render, with_values
 
 
 def resolve(point: Point, recipes: Recipes) -> LaunchPlan:
@@ -136,8 +136,8 @@ class _Draft:
                 node[part] = {}
             node = node[part]
         node[setting.target[-1]] = value
-        written = _expression(setting)
-        self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
+        origin = Origin(layer.file, setting.line, rule.when, setting.expression)
+        self.origins[setting.target] = origin
 
     def section(self, name: str) -> dict[str, Any]:
         """The values of one section by key, null ones included."""
@@ -219,12 +219,6 @@ def _spliced(parts: list[Any], names: Names) -> Iterator[Any]:
             yield from value
         else:
             yield value
-
-
-def _expression(setting: Setting) -> str | None:
-    """The templates of a setting as written, where they have expressions."""
-    written = [text for text in texts(setting.value) if any(expressions(text))]
-    return " ".join(written) or None
 
 
 def _spelled(draft: _Draft, name: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _bound(path: str, raw: bytes, text: str) -> None:
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         nodes += isinstance(event, yaml.NodeEvent)
         if nodes > MAX_NODES:
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else None
             raise InputError(Problem(f"more than {MAX_NODES} values", path, line))
 
 
