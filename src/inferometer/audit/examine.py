@@ -68,7 +68,7 @@ def tree_at(name: str, repository: Path) -> Tree:
             message = f"{name!r} is a git ref and a directory: write refs/heads/{name} or ./{name}"
             raise InputError(message)
         return git_tree(top, name, commit)
-    if folder.is_dir():
+    if name.strip() and folder.is_dir():
         return folder_tree(folder)
     where = "" if top else f"; {repository} is in no git repository"
     raise InputError(f"{name!r} is neither a git ref nor a directory{where}")

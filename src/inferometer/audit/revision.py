@@ -31,7 +31,7 @@ MAX_POINTS = 20_000
 """Of one side; the real files have 2,078."""
 MAX_SETTINGS = 3_000_000
 """Settings of the layers of all points of one side; the real ones have 200,000."""
-MAX_RESOLVED = 200_000_000
+MAX_RESOLVED = 50_000_000
 """Characters of all plans of one side."""
 
 

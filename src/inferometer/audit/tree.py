@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from inferometer.errors import InputError, Problem
 
-MAX_FILES = 200_000
+MAX_FILES = 100_000
 MAX_FILE_BYTES = 4_000_000
 """Of one file that is read. The largest real one has 400,000."""
 MAX_READ_BYTES = 64_000_000

@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from inferometer.core import Point
@@ -99,7 +100,8 @@ def load_recipes(
     return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat)
 
 
-def _packaged() -> dict[str, Layer]:
+@lru_cache(maxsize=1)
+def _packaged() -> Mapping[str, Layer]:
     """The package's own layers, under a name that is the same on every machine."""
 
     def read(path: str) -> bytes:
