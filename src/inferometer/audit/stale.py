@@ -63,16 +63,16 @@ def runs_in(store: Path) -> Iterator[RunDir]:
 
 
 def stored_results(
-    stores: Iterable[Path], *, data_apart: bool = False, simulated: bool = False
+    stores: Iterable[Path], *, data_apart: bool = False, virtual: bool = False
 ) -> dict[str, Stored]:
     """Results by digest, of equal ones the best: a valid one, then the newest. `data_apart` takes
-    each digest without that of the session data.
+    each digest without that of the session data; `virtual` takes predictions too.
     """
     found: dict[str, Stored] = {}
     for store in stores:
         for run in runs_in(store):
             for folder in run.finished():
-                each = _stored(run, folder, data_apart, simulated)
+                each = _stored(run, folder, data_apart, virtual)
                 if each is not None and _better(each, found.get(each.digest)):
                     found[each.digest] = each
     return found
@@ -107,9 +107,9 @@ def digest_apart(point: Point, plan: LaunchPlan) -> str:
     return digest(point, replace(plan, workload=workload))
 
 
-def _stored(run: RunDir, folder: PointDir, data_apart: bool, simulated: bool) -> Stored | None:
+def _stored(run: RunDir, folder: PointDir, data_apart: bool, virtual: bool) -> Stored | None:
     result = folder.result()
-    if result.clock != "real" and not simulated:
+    if result.clock != "real" and not virtual:
         return None
     launch = folder.launch()
     key = digest_apart(launch.point, launch.plan) if data_apart else result.digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
@@ -11,11 +12,13 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from inferometer.audit import stored_results
 from inferometer.cli.run import declared_options, master_files, warn
 from inferometer.core import Point
 from inferometer.errors import InputError
 from inferometer.plan import (
     Allocation,
+    Arm,
     Bounds,
     EvalMode,
     Selection,
@@ -23,11 +26,15 @@ from inferometer.plan import (
     clashes,
     expand_arms,
     load_configs,
+    load_recipes,
     lowest,
     mark_evals,
+    read_file,
+    recipe_roots,
     row_of,
     select_arms,
 )
+from inferometer.run.reuse import stale_arms
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_JOBS = 256
@@ -87,6 +94,13 @@ def _text_options(command: F) -> F:
     show_default=True,
     help="Mark accuracy evals, mark none, keep only the marked, or only all that can be.",
 )
+@click.option(
+    "--stale",
+    "stores",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Keep points without a valid result in these runs.",
+)
 @click.option("--strict", is_flag=True, help="Every warning is an error.")
 @click.option(
     "--format",
@@ -125,6 +139,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     only_lowest: bool,
     step: int,
     evals: EvalMode,
+    stores: tuple[Path, ...],
     strict: bool,
     form: str,
     chunk: int,
@@ -150,7 +165,8 @@ def plan(  # noqa: PLR0913 - one parameter an option
         ep=Bounds(ep_min, ep_max),
         nodes=nodes,
     )
-    configs = load_configs(*master_files(files, runners))
+    masters, runners_file = master_files(files, runners)
+    configs = load_configs(masters, runners_file)
     arms = expand_arms(configs, step)
     warnings = [*configs.warnings, *clashes(configs, [point for arm in arms for point in arm])]
     if strict and warnings:
@@ -158,10 +174,23 @@ def plan(  # noqa: PLR0913 - one parameter an option
     for warning in warnings:
         warn(str(warning))
     kept = select_arms(arms, selection)
+    if stores:
+        kept = _stale(kept, masters, stores)
     planned = mark_evals(allocations(lowest(kept) if only_lowest else kept), evals)
     if not planned:
         raise InputError(f"none of the selected points has an eval (--evals {evals})")
     _print(planned, evals, form, chunk)
+
+
+def _stale(arms: Sequence[Arm], masters: Sequence[str], stores: Sequence[Path]) -> Sequence[Arm]:
+    """The points to be measured again. InputError where there is none."""
+    recipes = load_recipes(read_file, recipe_roots(masters))
+    left = stale_arms(arms, recipes, stored_results(stores))
+    for cause, count in left.unknown.items():
+        warn(f"{count} points have no digest here and are kept: {cause}")
+    if not left.arms:
+        raise InputError("no point is stale: all have a valid result of equal digest")
+    return left.arms
 
 
 def _print(planned: Sequence[Allocation], evals: EvalMode, form: str, chunk: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from inferometer.audit import stored_results
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.errors import InputError
@@ -69,6 +70,13 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.argument("files", nargs=-1, required=True)
 @declared_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
+@click.option(
+    "--reuse",
+    "stores",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Runs whose valid results of equal digest are taken over.",
+)
 @format_option
 def run(
     files: tuple[str, ...],
@@ -77,6 +85,7 @@ def run(
     scenario: Literal["fixed", "agentic"] | None,
     conc: tuple[int, ...],
     out: Path | None,
+    stores: tuple[Path, ...],
     form: str,
 ) -> None:
     """Measure every point that FILES declare (master files, or the word quickstart).
@@ -94,4 +103,4 @@ def run(
         clock="real",
         base_url=None,
     )
-    run_and_show(sweep, out or Path("runs") / name, form)
+    run_and_show(sweep, out or Path("runs") / name, form, stored_results(stores))
