@@ -64,6 +64,7 @@ class Vocabulary:
     def __init__(self, keys: Iterable[str]) -> None:
         self._exact: dict[str, list[str]] = {}
         self._words: dict[str, tuple[str, ...]] = {}
+        self._begun: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
         for key in dict.fromkeys(keys):
             for name in {key, _short(key), _normal_short(key), _normal_leaf(key)}:
                 self._exact.setdefault(name, []).append(key)
@@ -94,32 +95,37 @@ class Vocabulary:
         at = 0
         while at < len(spans):
             best, keys = 0, []
-            for key, words in self._words.items():
+            for key, words in self._beginning(spans[at][0]):
                 length = _run(spans[at : at + _MOST_WORDS], words)
                 if length > best:
                     best, keys = length, [key]
-                elif length == best and best:
+                elif length == best and best and key not in keys:
                     keys.append(key)
             if best:
                 yield Mention(spans[at][1], spans[at + best - 1][2], tuple(keys), exact=False)
             at += best or 1
 
+    def _beginning(self, word: str) -> list[tuple[str, tuple[str, ...]]]:
+        """(key, its words from there on) wherever a key has a word that this one may stand for."""
+        if word not in self._begun:
+            self._begun[word] = [
+                (key, words[start:])
+                for key, words in self._words.items()
+                for start, known in enumerate(words[:-1])
+                if _alike(word, known)
+            ]
+        return self._begun[word]
+
 
 def _run(spans: list[tuple[str, int, int]], words: tuple[str, ...]) -> int:
-    """How many of the first words of a text are words of a key in a row; 0 if they name nothing."""
-    longest = 0
-    for start in range(len(words)):
-        length = 0
-        for (word, _, _), known in zip(spans, words[start:], strict=False):
-            if not _alike(word, known):
-                break
-            length += 1
-        while length and spans[length - 1][0] in _VAGUE and length > len(words) - start:
-            length -= 1
-        telling = sum(1 for word, _, _ in spans[:length] if word not in _VAGUE)
-        if length >= 2 and telling >= 2:
-            longest = max(longest, length)
-    return longest
+    """How many words of a text are words of a key in a row; 0 where they name nothing."""
+    length = 0
+    for (word, _, _), known in zip(spans, words, strict=False):
+        if not _alike(word, known):
+            break
+        length += 1
+    telling = sum(1 for word, _, _ in spans[:length] if word not in _VAGUE)
+    return length if length >= 2 and telling >= 2 else 0
 
 
 @lru_cache(maxsize=65_536)

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from inferometer.audit.names import LADDER_WORDS, Mention, Vocabulary
 
 _QUOTED = r"`[^`\n]{1,300}`|\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|“[^”\n]{1,300}”"
-_PLAIN = r"[A-Za-z0-9_./:@#+~·*×-]*\d[A-Za-z0-9_./:@#+~·*×,%-]*|true|false|True|False|on\b|off\b"
+_PLAIN = (
+    r"[A-Za-z0-9_./:@#+~·*×-]{0,200}\d[A-Za-z0-9_./:@#+~·*×,%-]{0,200}"
+    r"|true|false|True|False|on\b|off\b"
+)
+"""Bounded, so that no text takes a time squared in its length."""
 _VALUE = rf"(?:{_QUOTED}|{_PLAIN})"
 _ARROW = r"(?:->|→|=>|⟶)"
 _FROM = r"(?:from|从|由|was|:|：|=|\()?"
@@ -28,7 +32,8 @@ _IS = (
 )
 _CLOSE = r"[`\"'”)\]]?"
 _RIGHT_BOTH = re.compile(
-    rf"{_CLOSE}\s*(?:tag|tags|value|版本|标签)?\s*{_FROM}\s*({_VALUE}|\S{{1,60}})\s*{_TO}\s*({_VALUE})",
+    rf"{_CLOSE}\s*(?:tag|tags|value|版本|标签)?\s*(?:(?:[a-z]+\s+){{1,2}}from|{_FROM})\s*"
+    rf"({_VALUE}|\S{{1,60}})\s*{_TO}\s*({_VALUE})",
     re.IGNORECASE,
 )
 _RIGHT_ONE = re.compile(rf"{_CLOSE}\s*(?:{_IS}\s*){{0,3}}({_VALUE})", re.IGNORECASE)
@@ -37,8 +42,9 @@ _LEFT_ONE = re.compile(
     rf"(?<![\w.,])({_VALUE})(?:[\s-]+(?:tokens?|steps?|个|的))?[\s-]*$", re.IGNORECASE
 )
 _LOOKS_LIKE_ONE = re.compile(
-    rf"from\s+{_VALUE}\s+to\s+{_VALUE}|{_VALUE}\s*{_ARROW}\s*{_VALUE}|从\s*{_VALUE}\s*{_TO}\s*{_VALUE}"
-    rf"|[A-Za-z_][\w.-]*={_VALUE}|--[a-z][\w.-]*[ =]{_VALUE}",
+    rf"\bfrom\s+{_VALUE}\s+to\s+{_VALUE}|从\s*{_VALUE}\s*{_TO}\s*{_VALUE}"
+    rf"|(?<![\w./:@,-]){_VALUE}\s*{_ARROW}\s*{_VALUE}"
+    rf"|(?<![\w.-])[A-Za-z_][\w.-]{{0,100}}={_VALUE}|(?<![\w-])--[a-z][\w.-]{{0,100}}[ =]{_VALUE}",
     re.IGNORECASE,
 )
 _NEAR = 160

@@ -16,6 +16,9 @@ from inferometer.errors import InputError
 from inferometer.plan import read_document
 from inferometer.plan.source import Document
 
+MAX_TEXT = 1_000_000
+"""Characters of all new descriptions; the whole real list has 300,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -31,8 +34,11 @@ def read_record(base: Revision, head: Revision) -> Record:
     """The new entries of both forms, and every fault of form and of growth."""
     files = _of_files(base, head)
     lists = _of_list(base, head)
+    added = (*files.added, *lists.added)
+    if sum(len(text) for entry in added for text, _ in entry.texts) > MAX_TEXT:
+        raise InputError(f"{head.name}: new entries have more than {MAX_TEXT} characters")
     return Record(
-        (*files.added, *lists.added),
+        added,
         (*files.findings, *lists.findings),
         files.held + lists.held,
     )

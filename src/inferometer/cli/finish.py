@@ -28,7 +28,9 @@ def command_line() -> str:
 def run_and_show(
     sweep: Sweep, out: Path, form: str, reuse: Mapping[str, Stored] | None = None
 ) -> None:
-    """Run the sweep into `out`, results of `reuse` taken over. Raises EngineError or VerdictError where it did not go well."""
+    """Run the sweep into `out`; results of `reuse` are taken over. Raises EngineError or
+    VerdictError where it did not go well.
+    """
     run = RunDir(out)
     try:
         outcome = run_sweep(sweep, run, observer(), reuse)

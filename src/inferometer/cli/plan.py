@@ -173,7 +173,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
         raise InputError(*warnings)
     for warning in warnings:
         warn(str(warning))
-    kept = select_arms(arms, selection)
+    kept: Sequence[Arm] = select_arms(arms, selection)
     if stores:
         kept = _stale(kept, masters, stores)
     planned = mark_evals(allocations(lowest(kept) if only_lowest else kept), evals)
