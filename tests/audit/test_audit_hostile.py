@@ -209,6 +209,7 @@ def test_a_ref_is_never_an_option(repo: Repo, ref: str) -> None:
 
 def test_a_directory_is_held_to_the_same(tmp_path: Path) -> None:
     (tmp_path / "a-master.yaml").write_text(MASTER)
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
     (tmp_path / "pipe").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "b-master.yaml")
     (tmp_path / "large.yaml").write_bytes(b"x" * (MAX_FILE_BYTES + 1))

@@ -1,4 +1,4 @@
-"""The record only grows, entries have one form, and each rule of the gate says no when it should."""
+"""The record only grows, entries have one form, and each rule says no when it should."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ told and stops nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer.audit.claims import CAME, GONE, Covered, arrow
 from inferometer.audit.difference import Difference
@@ -33,7 +33,8 @@ def check_description(entry: Entry, facts: Facts, covered: Covered) -> Iterator[
         reading = read_text(text, moved)
         for said in reading.said:
             yield from _judged(entry, line, said, scope, facts)
-        yield from _others(entry, line, text, reading, standing, scope, facts)
+        parts = _standing_claims(text, reading, standing)
+        yield from _others(entry, line, parts, scope, facts)
         if not entry.claims:
             _cover(reading, scope, facts, covered)
     if not entry.claims:
@@ -95,19 +96,26 @@ def _resolved(value: Value) -> str:
     return arrow(value.old, value.new)
 
 
+def _standing_claims(text: str, reading: Reading, standing: Vocabulary) -> dict[str, Said | None]:
+    """What looks like a claim of no changed key, with the claim of a standing key that it is."""
+    if not reading.unplaced:
+        return {}
+    known = read_text(text, standing).said
+    return {
+        part: next((said for said in known if part in text[said.start : said.end + 1]), None)
+        for part in reading.unplaced
+    }
+
+
 def _others(
     entry: Entry,
     line: int,
-    text: str,
-    reading: Reading,
-    standing: Vocabulary,
+    parts: Mapping[str, Said | None],
     scope: Sequence[str],
     facts: Facts,
 ) -> Iterator[Finding]:
     """What looks like a claim and is of no changed key: told."""
-    known = read_text(text, standing) if reading.unplaced and scope else Reading((), (), ())
-    for part in reading.unplaced:
-        about = next((s for s in known.said if part in text[s.start : s.end + 1]), None)
+    for part, about in parts.items():
         message = f"not placed: {part!r} names no key that changes"
         if about is not None and _at(about.mention.keys[0], about, scope, facts):
             message += f"; {about.mention.keys[0]} is another, and as before"

@@ -154,6 +154,8 @@ def _walk(root: str) -> Iterator[Entry]:
         here = left.pop()
         with os.scandir(os.path.join(root, here)) as found:  # noqa: PTH118 - faster over many
             for item in sorted(found, key=lambda item: item.name):
+                if item.name == ".git":
+                    continue
                 path = f"{here}/{item.name}" if here else item.name
                 if item.is_symlink():
                     yield Entry(path, 0, "", link=True)
