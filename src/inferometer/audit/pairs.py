@@ -52,7 +52,7 @@ def arms_of(states: Mapping[str, State]) -> dict[str, Arm]:
     found: defaultdict[str, dict[Rung, tuple[str, State]]] = defaultdict(dict)
     for name, state in states.items():
         point = state.point
-        arm = replace(point, conc=1, repeat=0).id.removesuffix("_c1")
+        arm = _arm_of(name, point)
         rungs = found[arm]
         again = 0
         while (rung := (point.conc, point.repeat, again)) in rungs:
@@ -74,6 +74,14 @@ def paired(base: Mapping[str, State], head: Mapping[str, State]) -> list[Pair]:
     gone = set(old) - set(match.values())
     pairs: list[Pair] = [(old[match[name]] if name in match else None, new[name]) for name in new]
     return pairs + [(arm, None) for name, arm in old.items() if name in gone]
+
+
+def _arm_of(name: str, point: Point) -> str:
+    """A point's id without its concurrency; most end in just that."""
+    end = f"_c{point.conc}"
+    if name.endswith(end) and not point.repeat:
+        return name.removesuffix(end)
+    return replace(point, conc=1, repeat=0).id.removesuffix("_c1")
 
 
 def _arm(name: str, rungs: Mapping[Rung, tuple[str, State]]) -> Arm:

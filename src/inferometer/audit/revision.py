@@ -86,6 +86,8 @@ class Cache:
     states: dict[object, State] = field(default_factory=dict)
     layers: dict[int, object] = field(default_factory=dict)
     """Identity of a layer object to its file and blob: equal ones need no second look."""
+    settings: dict[int, int] = field(default_factory=dict)
+    """Identity of a layer object to how many settings it holds."""
 
 
 def read_revision(tree: Tree, wanted: Wanted, cache: Cache) -> Revision:
@@ -157,6 +159,7 @@ def _recipes(tree: Tree, each: ConfigSet, found: Found, cache: Cache) -> Recipes
         for layer in (recipes.defaults, *recipes.named.values(), *recipes.free):
             held = tree.blob(layer.file) if layer.file in tree.entries else "installed"
             cache.layers[id(layer)] = (layer.file, held)
+            cache.settings[id(layer)] = sum(len(rule.settings) for rule in layer.rules)
     return cache.recipes[key]
 
 
@@ -175,7 +178,7 @@ def _states(
             problem = error.problems[0]
             yield _unresolved(point, Problem(problem.message, config.file, config.line, config.key))
             continue
-        budget.take(settings=sum(len(r.settings) for layer in layers for r in layer.rules))
+        budget.take(settings=sum(cache.settings[id(layer)] for layer in layers))
         key = (point, *(cache.layers[id(layer)] for layer in layers), config.file, config.line)
         if key not in cache.states:
             cache.states[key] = _resolved(point, recipes, config)
