@@ -5,6 +5,7 @@
     ├── EngineError             3   the engine did not start, or did not stay
     ├── StoreError              4   a run directory cannot be read, or must not be written
     ├── VerdictError            5   everything ran, and a point is invalid
+    ├── GateError               6   the audit is complete, and says no
     └── Interrupted           130   stopped by the user; what was measured is kept
 
 A message says what is wrong, where, and what to do next. Nothing here is a bug of ours: those
@@ -67,6 +68,12 @@ class VerdictError(InferometerError):
     """The sweep is complete, and at least one of its points is invalid or failed."""
 
     exit_code = 5
+
+
+class GateError(InferometerError):
+    """The audit is complete, and the change must not be merged as it is."""
+
+    exit_code = 6
 
 
 class Interrupted(InferometerError):

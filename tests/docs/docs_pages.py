@@ -121,10 +121,9 @@ def parse(words: list[str]) -> None:
     while isinstance(command, click.Group):
         if not rest:
             raise click.UsageError("no verb")
-        verb = command.get_command(context, rest[0])
-        if verb is None:
-            raise click.UsageError(f"no verb {rest[0]}")
-        command, rest = verb, rest[1:]
+        _, verb, rest = command.resolve_command(context, rest)
+        assert verb is not None
+        command = verb
     if command.name == "simulated":
         parse_options(rest)
     else:

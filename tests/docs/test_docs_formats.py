@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
-from docs_pages import DOCS, code_spans, first_names, rows, section
+from docs_pages import DOCS, ROOT, code_spans, first_names, rows, section
 
+from inferometer.audit.entries import _Change, _Entry
+from inferometer.audit.policy import Check, _packaged
 from inferometer.catalog import SERIES
 from inferometer.core import (
     ClientReport,
@@ -181,3 +184,25 @@ def test_every_series_that_is_kept_is_named() -> None:
     others = {"engine.queue_time_s_sum", "engine.resident_bytes", "engine.pinned_bytes"}
     listed = {name for name in named if name.startswith(("engine.", "gpu."))}
     assert listed == engine | gpu | others | {"gpu.other_processes"}
+
+
+def test_every_field_of_a_change_entry_is_listed() -> None:
+    text = section(PAGE, "Change entries")
+    listed = first_names(text)
+    fields_of = [f.alias or n for m in (_Entry, _Change) for n, f in m.model_fields.items()]
+    assert set(listed) == set(fields_of)
+
+
+def test_every_rule_and_field_of_the_audit_is_listed() -> None:
+    page = (DOCS / "audit.md").read_text(encoding="utf-8")
+    assert first_names(section(page, "Policy"))[: len(Check.model_fields)] == list(
+        Check.model_fields
+    )
+    checks = set(first_names(section(page, "Policy"))[len(Check.model_fields) :])
+    assert checks == {check.name for check in _packaged()}
+    rules = set(first_names(section(page, "Rules")))
+    sources = "".join(path.read_text() for path in (ROOT / "src/inferometer/audit").glob("*.py"))
+    told = set(re.findall(r'"(?:error|note)",\s+"([a-z-]+)"', sources))
+    notes = {"taken", "declared", "code", "policy", "unplaced"}
+    assert told - notes - {"warning", "off"} <= rules
+    assert "uncovered" in told

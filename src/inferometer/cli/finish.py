@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from inferometer.audit import Stored
 from inferometer.cli.clientoptions import without_secrets
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
@@ -24,11 +26,15 @@ def command_line() -> str:
     return shlex.join(["inferometer", *without_secrets(sys.argv[1:])])
 
 
-def run_and_show(sweep: Sweep, out: Path, form: str) -> None:
-    """Run the sweep into `out`. Raises EngineError or VerdictError where it did not go well."""
+def run_and_show(
+    sweep: Sweep, out: Path, form: str, reuse: Mapping[str, Stored] | None = None
+) -> None:
+    """Run the sweep into `out`; results of `reuse` are taken over. Raises EngineError or
+    VerdictError where it did not go well.
+    """
     run = RunDir(out)
     try:
-        outcome = run_sweep(sweep, run, observer())
+        outcome = run_sweep(sweep, run, observer(), reuse)
     except Interrupted:
         again = sweep.command if "--out" in sweep.command else f"{sweep.command} --out {out}"
         click.echo(f"to go on: {again}", err=True)

@@ -14,7 +14,7 @@ from inferometer.errors import InferometerError, InputError, StoreError, nearest
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = (
-    *("plan", "launch", "explain"),
+    *("plan", "launch", "explain", "audit"),
     *("run", "bench", "predict"),
     *("show", "report", "doctor"),
     *("workload", "flags", "engine"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
@@ -11,12 +12,14 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from inferometer.audit import stored_results
 from inferometer.cli.run import declared_options, master_files, warn
 from inferometer.cli.told import tell_counted
 from inferometer.core import Point
 from inferometer.errors import InputError
 from inferometer.plan import (
     Allocation,
+    Arm,
     Bounds,
     EvalMode,
     Selection,
@@ -33,6 +36,7 @@ from inferometer.plan import (
     row_of,
     select_arms,
 )
+from inferometer.run.reuse import stale_arms
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_JOBS = 256
@@ -93,6 +97,13 @@ def _text_options(command: F) -> F:
     help="Mark accuracy evals, mark none, keep only the marked, or only all that can be.",
 )
 @click.option("--check", is_flag=True, help="Resolve every launch and check its flags.")
+@click.option(
+    "--stale",
+    "stores",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Keep points without a valid result in these runs.",
+)
 @click.option("--strict", is_flag=True, help="Every warning is an error.")
 @click.option(
     "--format",
@@ -132,6 +143,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     step: int,
     evals: EvalMode,
     check: bool,
+    stores: tuple[Path, ...],
     strict: bool,
     form: str,
     chunk: int,
@@ -169,7 +181,9 @@ def plan(  # noqa: PLR0913 - one parameter an option
         raise InputError(*warnings)
     for warning in warnings:
         warn(str(warning))
-    kept = select_arms(arms, selection)
+    kept: Sequence[Arm] = select_arms(arms, selection)
+    if stores:
+        kept = _stale(kept, masters, stores)
     planned = mark_evals(allocations(lowest(kept) if only_lowest else kept), evals)
     if not planned:
         raise InputError(f"none of the selected points has an eval (--evals {evals})")
@@ -178,6 +192,17 @@ def plan(  # noqa: PLR0913 - one parameter an option
         recipes = load_recipes(read_file, recipe_roots(masters))
         tell_counted(check_points(points, recipes, "strict" if strict else "exact"))
     _print(planned, evals, form, chunk)
+
+
+def _stale(arms: Sequence[Arm], masters: Sequence[str], stores: Sequence[Path]) -> Sequence[Arm]:
+    """The points to be measured again. InputError where there is none."""
+    recipes = load_recipes(read_file, recipe_roots(masters))
+    left = stale_arms(arms, recipes, stored_results(stores))
+    for cause, count in left.unknown.items():
+        warn(f"{count} points have no digest here and are kept: {cause}")
+    if not left.arms:
+        raise InputError("no point is stale: all have a valid result of equal digest")
+    return left.arms
 
 
 def _print(planned: Sequence[Allocation], evals: EvalMode, form: str, chunk: int) -> None:

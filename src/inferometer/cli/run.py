@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from inferometer.analyze.goodput import parse_slos
+from inferometer.audit import stored_results
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
@@ -79,6 +80,13 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
     "--site", type=click.Path(), help="Site file: paths of models, containers (docs/formats.md)."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
+@click.option(
+    "--reuse",
+    "stores",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Runs whose valid results of equal digest are taken over.",
+)
 @format_option
 def run(  # noqa: PLR0913 - one parameter an option
     files: tuple[str, ...],
@@ -91,6 +99,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     workers: int | None,
     site: str | None,
     out: Path | None,
+    stores: tuple[Path, ...],
     form: str,
 ) -> None:
     """Measure every point that FILES declare (master files, or the word quickstart).
@@ -114,4 +123,4 @@ def run(  # noqa: PLR0913 - one parameter an option
         workers=workers,
         site=place,
     )
-    run_and_show(sweep, out or Path("runs") / name, form)
+    run_and_show(sweep, out or Path("runs") / name, form, stored_results(stores))

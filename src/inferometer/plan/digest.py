@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -34,7 +35,7 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     digest of its data. What only some plans have (launches, side processes, files elsewhere,
     settings of a deployment) is there only where they have it.
     """
-    workload = dataclasses.asdict(plan.workload)
+    workload = _plain(plan.workload)
     for name, value in BEFORE.items():
         # A field that only other points change must not change the digest of these.
         if workload[name] == value:
@@ -44,7 +45,7 @@ def digest(point: Point, plan: LaunchPlan) -> str:
         workload["sessions"] = None
     if plan.workload.tokenizer_digest is not None:
         workload["tokenizer"] = None
-    client = dataclasses.asdict(plan.client)
+    client = _plain(plan.client)
     for name, value in LATER.items():
         if client[name] == value:
             del client[name]
@@ -74,7 +75,7 @@ def digest(point: Point, plan: LaunchPlan) -> str:
 
 def _identity(point: Point) -> dict[str, Any]:
     """The point by what it says, whatever its config is called."""
-    identity = dataclasses.asdict(point)
+    identity: dict[str, Any] = _plain(point)
     del identity["config"]
     if point.require_power is None:
         del identity["require_power"]
@@ -97,9 +98,14 @@ def _moving(settings: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Data classes as mappings, inside a tuple too."""
+    """`dataclasses.asdict` without its copies: the result is only written out."""
+    if dataclasses.is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in _names(value.__class__)}
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
     return value
+
+
+@lru_cache(maxsize=64)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))

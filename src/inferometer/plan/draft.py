@@ -13,8 +13,8 @@ from typing import Any
 from inferometer.core import Origin
 from inferometer.errors import InputError, Problem
 from inferometer.plan.expressions import Names, Value, evaluate
-from inferometer.plan.layers import Layer, Rule, Setting, Target, texts
-from inferometer.plan.templates import as_text, expressions, render, with_values
+from inferometer.plan.layers import Layer, Rule, Setting, Target
+from inferometer.plan.templates import as_text, render, with_values
 
 LOAD = ("client", "workload")
 """Sections that say how a point is loaded, whatever is started for it."""
@@ -91,7 +91,7 @@ class Draft:
                 node[part] = {}
             node = node[part]
         node[setting.target[-1]] = value
-        written = _expression(setting)
+        written = setting.expression
         self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
 
     def section(self, name: str) -> dict[str, Any]:
@@ -229,12 +229,6 @@ def _spliced(parts: list[Any], names: Names) -> Iterator[Any]:
             yield from value
         else:
             yield value
-
-
-def _expression(setting: Setting) -> str | None:
-    """The templates of a setting as written, where they have expressions."""
-    found = [text for text in texts(setting.value) if any(expressions(text))]
-    return " ".join(found) or None
 
 
 def _placed(error: InputError, layer: Layer, line: int, key: str) -> list[Problem]:

@@ -20,7 +20,7 @@ from inferometer.plan.expressions import check
 from inferometer.plan.fields import Items, SomeItems, Strict, Text, expect, validate
 from inferometer.plan.names import LET_NAMES, POINT_NAMES
 from inferometer.plan.source import DataPath, Document, Read, read_document
-from inferometer.plan.templates import check_template
+from inferometer.plan.templates import check_template, expressions
 
 
 def _without_nul(value: object) -> bool:
@@ -107,6 +107,8 @@ class Setting:
     target: Target
     value: Any
     line: int
+    expression: str | None
+    """The templates of the value as written, where they have expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +155,16 @@ def texts(value: Any) -> Iterator[str]:
 def _rule(document: Document, index: int) -> Rule:
     data = document.data[index]
     settings = tuple(
-        Setting(target, value, document.line((index, *target))) for target, value in _targets(data)
+        Setting(target, value, document.line((index, *target)), _expression(value))
+        for target, value in _targets(data)
     )
     when = data.get("when")
     return Rule(when, document.line((index, "when")), settings)
+
+
+def _expression(value: Any) -> str | None:
+    written = [text for text in texts(value) if any(expressions(text))]
+    return " ".join(written) or None
 
 
 def _targets(data: dict[str, Any]) -> Iterator[tuple[Target, Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from inferometer.core import Point
@@ -108,11 +108,17 @@ def recipe_roots(masters: Sequence[str]) -> tuple[str, ...]:
 
 
 def load_recipes(
-    read: Read, roots: Sequence[str], files: ListFiles = list_files, *, compat: bool = False
+    read: Read,
+    roots: Sequence[str],
+    files: ListFiles = list_files,
+    *,
+    compat: bool = False,
+    package: str | None = None,
 ) -> Recipes:
     """Every layer below `roots` and in the package. InputError holds all problems of all layers.
 
     A named layer of an earlier root hides one of the same name in a later root or in the package.
+    `package`: where the package's own layers lie for `read`; None takes those installed.
     """
     problems: list[Problem] = []
     named: dict[str, Layer] = {}
@@ -130,7 +136,7 @@ def load_recipes(
                 named.update((name, layer) for layer in _read(path, read, problems))
     if problems:
         raise InputError(*problems)
-    packaged = _packaged()
+    packaged = _packaged() if package is None else _layers(package, read, files)
     beside = partial(_beside, read, [posixpath.dirname(root) for root in roots])
     return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat, beside)
 
@@ -156,7 +162,8 @@ def _may_be_layer(raw: bytes) -> bool:
     return said.startswith((b"- ", b"[")) or said in (b"", b"-")
 
 
-def _packaged() -> dict[str, Layer]:
+@lru_cache(maxsize=1)
+def _packaged() -> Mapping[str, Layer]:
     """The package's own layers, under a name that is the same on every machine."""
 
     def read(path: str) -> bytes:
@@ -165,7 +172,15 @@ def _packaged() -> dict[str, Layer]:
     def files(root: str) -> Sequence[str]:
         return list_files(str(_PACKAGES / root))
 
-    return {name: read_layer(path, read) for name, path in _layer_files(_PACKAGED, files)}
+    return _layers(_PACKAGED, read, files)
+
+
+def _layers(root: str, read: Read, files: ListFiles) -> dict[str, Layer]:
+    """Every layer below one root, by name. InputError where one has faults, or has no defaults."""
+    layers = {name: read_layer(path, read) for name, path in _layer_files(root, files)}
+    if "defaults" not in layers:
+        raise InputError(Problem("has no defaults.yaml", root))
+    return layers
 
 
 def _layer_files(root: str, files: ListFiles) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,10 @@ MAX_NODES = 200_000
 """Values in one document, an alias counted wherever it stands. The largest real file has 12,000."""
 MAX_DEPTH = 40
 
+_BEFORE_A_VALUE = (
+    *(b"\n", b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"),
+    *(b",", b":", b"[", b"{", b"-", b"?"),
+)
 _TAG = "tag:yaml.org,2002:"
 _STR, _MERGE = f"{_TAG}str", f"{_TAG}merge"
 _SAFE = yaml.constructor.SafeConstructor()
@@ -103,7 +107,9 @@ def _compose(path: str, raw: bytes) -> yaml.Node | None:
     if len(raw) > MAX_BYTES:
         raise InputError(Problem(f"larger than {MAX_BYTES} bytes", path))
     try:
-        node: yaml.Node | None = yaml.compose(raw.decode(), Loader=yaml.CSafeLoader)
+        text = raw.decode()
+        _bound(path, raw, text)
+        node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise InputError(Problem("not YAML: the bytes are not UTF-8", path, line)) from error
@@ -117,6 +123,22 @@ def _compose(path: str, raw: bytes) -> yaml.Node | None:
         message = f"not YAML: {error.problem}{context}"
         raise InputError(Problem(message, path, mark.line + 1 if mark else None)) from error
     return node
+
+
+def _bound(path: str, raw: bytes, text: str) -> None:
+    """Refuse more than MAX_NODES values before any is built: a file of the largest size may hold
+    millions, which take minutes and gigabytes.
+
+    No value stands without one of few characters before it, so most files need no count.
+    """
+    if sum(map(raw.count, _BEFORE_A_VALUE)) < MAX_NODES:
+        return
+    nodes = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if nodes > MAX_NODES:
+            line = event.start_mark.line + 1 if event.start_mark else None
+            raise InputError(Problem(f"more than {MAX_NODES} values", path, line))
 
 
 @dataclass(slots=True)

@@ -18,6 +18,9 @@ SITE_PLACEHOLDERS = frozenset(
     {"port", "host", "model_path", "models_dir", "result_dir", "workspace", "repo", "pid"}
 )
 
+MAX_TEXT = 1_000_000
+"""Characters of a template, and of what it renders to. The largest real one has 10,000."""
+
 _BESIDE_PORT = re.compile(r"port\+[0-9]{1,5}")
 _OF_LAUNCH = re.compile(
     r"(prefill|decode|aggregated|router)_[0-9]{1,4}(_node[0-9]{1,4})?_(host|port(\+[0-9]{1,5})?)"
@@ -32,7 +35,17 @@ def render(template: str, names: Names) -> Value:
     whole = _PART.fullmatch(template)
     if whole and whole[1] is not None and not is_site_placeholder(whole[1]):
         return evaluate(whole[1], names)
-    return _PART.sub(lambda part: _rendered(part, names), template)
+    left = MAX_TEXT
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal left
+        text = _rendered(found, names)
+        left -= len(text)
+        if left < 0:
+            raise InputError(f"a text has at most {MAX_TEXT} characters")
+        return text
+
+    return _PART.sub(part, template)
 
 
 def is_site_placeholder(name: str) -> bool:
@@ -54,6 +67,8 @@ def expressions(template: str) -> Iterator[str]:
 
 def check_template(template: str, known: Collection[str]) -> None:
     """Refuse a template with a fault that shows without a point."""
+    if len(template) > MAX_TEXT:
+        raise InputError(f"a text has at most {MAX_TEXT} characters, got {len(template)}")
     for source in expressions(template):
         check(source, known)
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from inferometer import MEASUREMENT_VERSION, __version__
+from inferometer.audit import Stored
 from inferometer.core import LaunchPlan, Result
 from inferometer.errors import EngineError, Interrupted, StoreError
 from inferometer.observe import machine
@@ -25,6 +26,7 @@ from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import LoadProcess, check_open_files
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
+from inferometer.run.reuse import take_over
 from inferometer.run.virtual import predict_point
 from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
 from inferometer.workload import open_workload
@@ -40,8 +42,11 @@ class Outcome:
     failed: tuple[str, ...]
 
 
-def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
-    """Measure every point that is not done yet.
+def run_sweep(
+    sweep: Sweep, run: RunDir, observer: Observer, reuse: Mapping[str, Stored] | None = None
+) -> Outcome:
+    """Measure every point that is not done yet. `reuse`: results of other runs by digest; the valid
+    ones are taken over.
 
     Raises InputError when the data of a workload is unusable, before anything is started or
     written; StoreError when the directory holds another sweep; Interrupted after Ctrl-C.
@@ -52,6 +57,10 @@ def run_sweep(sweep: Sweep, run: RunDir, observer: Observer) -> Outcome:
         check_open_files(max(job.point.conc for job in sweep.jobs), sweep.workers)
     with run.lock(), _stop_flag() as stop:
         _open(sweep, run)
+        for job in sweep.jobs:
+            found = (reuse or {}).get(job.digest)
+            if found and found.verdict == "valid" and not run.point(job.point.id).done:
+                take_over(job, found, run.point(job.point.id))
         todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
         observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
         try:

@@ -1,0 +1,292 @@
+"""Policy as data: a short list of named checks on what the points of the head resolve to.
+
+A check that an unchanged point breaks is told and stops nothing: the change did not break it. The
+list is that of the base where it has one, so that a change cannot lift a rule for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+
+from inferometer.audit.difference import Comparison
+from inferometer.audit.finding import Finding, Level
+from inferometer.audit.flatten import values_of
+from inferometer.audit.revision import Revision, State
+from inferometer.audit.stale import Stored
+from inferometer.errors import InputError
+from inferometer.plan import evaluate, read_document, read_file
+from inferometer.plan.expressions import check as check_expression
+from inferometer.plan.fields import Fault, Items, Strict, Text, fit, one_of
+from inferometer.plan.names import POINT_NAMES, point_names
+
+PACKAGED = Path(__file__).parent / "policy.yaml"
+MAX_CHECKS = 100
+_WORDS = re.compile(r"[A-Za-z0-9_]+")
+_KINDS = ("require", "forbid", "equal", "alike", "results")
+
+
+class Check(Strict):
+    """One named check. Exactly one of `require`, `forbid`, `equal`, `alike` and `results`."""
+
+    name: Text
+    what: Text = "must hold"
+    level: Annotated[
+        Literal["error", "warning", "note", "off"], one_of("error", "warning", "note", "off")
+    ] = "error"
+    keys: Items[Text] | None = None
+    """Config keys that it is about; None: all."""
+    when: Text | None = None
+    require: Items[Text] | None = None
+    """One of these keys is there."""
+    forbid: dict[str, Items[Text]] | None = None
+    """Key to texts that its value must not match."""
+    equal: Items[Text] | None = None
+    """These keys, where they are there, have one value."""
+    alike: Items[Text] | None = None
+    """All points of a config and scenario have one of these keys, or none has."""
+    results: Items[Text] | None = None
+    """Metrics that a stored result must hold."""
+
+    def faults(self) -> Iterator[Fault]:
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            yield Fault(
+                (), f"expected one of {', '.join(_KINDS)}, got {' and '.join(given) or 'none'}"
+            )
+        if self.when is not None:
+            try:
+                check_expression(self.when, POINT_NAMES)
+            except InputError as error:
+                yield from (Fault(("when",), problem.message) for problem in error.problems)
+
+    def is_about(self, state: State) -> bool:
+        """Whether a point is one that the check speaks of."""
+        config = state.point.config
+        if self.keys is not None and not any(fnmatchcase(config, key) for key in self.keys):
+            return False
+        return self.when is None or evaluate(self.when, point_names(state.point)) is True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The checks that hold, and what is to be told of where they come from."""
+
+    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_policy(base: Revision, head: Revision) -> Policy:
+    """The package's checks as the audited tree changes them. InputError for a faulty list."""
+    told: list[Finding] = []
+    side = base if base.found.policy else head
+    if base.found.policy and base.found.policy != head.found.policy:
+        message = "the policy of the base is gone at head; judged by that of the base"
+        told.append(Finding("note", "policy", message, base.found.policy))
+    elif base.found.policy and head.found.policy and _differs(base, head, base.found.policy):
+        message = "the policy differs; judged by that of the base"
+        told.append(Finding("note", "policy", message, head.found.policy, 1))
+    packaged = {check.name: check for check in _packaged()}
+    if head.found.policy:
+        # That the next base has a list that can be read is this change's duty.
+        _listed(head.found.policy, head, packaged)
+    checks = _listed(side.found.policy, side, packaged) if side.found.policy else packaged
+    return Policy(tuple(check for check in checks.values() if check.level != "off"), tuple(told))
+
+
+def _differs(base: Revision, head: Revision, path: str) -> bool:
+    return base.tree.blob(path) != head.tree.blob(path)
+
+
+def check_policy(
+    policy: Policy, comparison: Comparison, stored: Mapping[str, Stored] | None
+) -> tuple[Finding, ...]:
+    """Every check over the points of the head. `stored`: results by digest; None: no store."""
+    views = {name: _View(name, s) for name, s in comparison.head.states.items()}
+    touched = {*comparison.changed, *comparison.added}
+    found: list[Finding] = [*policy.findings]
+    for check in policy.checks:
+        about = [view for view in views.values() if check.is_about(view.state)]
+        found += _grouped(check, _broken(check, about, stored), touched, comparison)
+        if check.results is not None and about and stored is None:
+            message = f"{check.name}: not checked, since no store is given (--store)"
+            found.append(Finding("note", f"policy/{check.name}", message))
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _View:
+    """A point with its values by key, worked out when a check asks."""
+
+    name: str
+    state: State
+    _values: dict[str, str] | None = None
+    _text: bytes | None = None
+
+    def having(self, globs: Sequence[str]) -> dict[str, str]:
+        """The values whose key matches."""
+        simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
+        if len(simple) == len(globs):
+            return simple
+        wanted = [glob for glob in globs if self._may_have(glob)]
+        if not wanted:
+            return {}
+        if self._values is None:
+            self._values = {".".join(path): text for path, text in values_of(self.state.tree)}
+        plain = [glob for glob in wanted if not set("*?[") & set(glob)]
+        found = {key: self._values[key] for key in plain if key in self._values}
+        wild = [glob for glob in wanted if glob not in plain]
+        for key, text in self._values.items() if wild else ():
+            if any(fnmatchcase(key, glob) for glob in wild):
+                found[key] = text
+        return found
+
+    def _field(self, name: str) -> str | None:
+        """A text that plan or point has under a plain name."""
+        whole = self.state.plan or self.state.point
+        value = getattr(whole, name, None) if name.isidentifier() else None
+        return value if isinstance(value, str) else None
+
+    def _may_have(self, glob: str) -> bool:
+        """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
+        if self._text is None:
+            self._text = orjson.dumps((self.state.point, self.state.plan))
+        words = _WORDS.findall(glob)
+        return not words or words[-1].encode() in self._text
+
+
+Broken = tuple[str, str, str | None, str | None]
+"""Point, message, key, value."""
+
+
+def _broken(
+    check: Check, about: Sequence[_View], stored: Mapping[str, Stored] | None
+) -> Iterator[Broken]:
+    if check.alike is not None:
+        yield from _unlike(check.alike, about)
+        return
+    for view in about:
+        if check.require is not None:
+            yield from _lacking(check.require, view)
+        if check.forbid is not None:
+            yield from _forbidden(check.forbid, view)
+        if check.equal is not None:
+            yield from _unequal(check.equal, view)
+        if check.results is not None and stored is not None:
+            yield from _unmeasured(check.results, view, stored)
+
+
+def _lacking(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+    if view.state.plan is not None and not view.having(globs):
+        yield view.name, f"none of {', '.join(globs[:3])} is set", None, None
+
+
+def _unequal(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+    held = view.having(globs)
+    if len(set(held.values())) > 1:
+        key, value = next(iter(held.items()))
+        other = next((k, v) for k, v in held.items() if v != value)
+        yield view.name, f"{key} is {value}, {other[0]} is {other[1]}", key, value
+
+
+def _forbidden(forbid: Mapping[str, Sequence[str]], view: _View) -> Iterator[Broken]:
+    for glob, texts in forbid.items():
+        for key, value in view.having([glob]).items():
+            for text in texts:
+                if fnmatchcase(value.lower(), text.lower()):
+                    yield view.name, f"{key} is {value}, like {text}", key, value
+
+
+def _unlike(globs: Sequence[str], about: Sequence[_View]) -> Iterator[Broken]:
+    """Points of a curve that differ from what its first point does."""
+    curves: dict[tuple[str, str], list[_View]] = {}
+    for view in about:
+        if view.state.plan is not None:
+            curve = (view.state.point.config, view.state.point.scenario.label)
+            curves.setdefault(curve, []).append(view)
+    for views in curves.values():
+        having = {view.name: bool(view.having(globs)) for view in views}
+        if len(set(having.values())) < 2:
+            continue
+        without = [name for name, has in having.items() if not has]
+        key = next(iter(next(v for v in views if having[v.name]).having(globs)))
+        for name in without:
+            message = f"{key} is set at {len(views) - len(without)} points of the curve, not here"
+            yield name, message, key, None
+
+
+def _unmeasured(
+    globs: Sequence[str], view: _View, stored: Mapping[str, Stored]
+) -> Iterator[Broken]:
+    result = stored.get(view.state.digest)
+    if result is None:
+        return
+    measured = [
+        name
+        for name, value in result.metrics.items()
+        if value is not None and any(fnmatchcase(name, glob) for glob in globs)
+    ]
+    if not measured:
+        yield view.name, f"its result in {result.place} holds no {', '.join(globs)}", None, None
+
+
+def _grouped(
+    check: Check, broken: Iterable[Broken], touched: set[str], comparison: Comparison
+) -> Iterator[Finding]:
+    """One finding a message, by whether the change touches the points. `alike` is about a whole
+    curve, so there any touched point of the config counts.
+    """
+    groups: dict[tuple[str, bool, str], list[Broken]] = {}
+    configs = {comparison.subjects[name].config for name in touched}
+    for each in broken:
+        config = comparison.head.states[each[0]].point.config
+        new = config in configs if check.alike is not None else each[0] in touched
+        groups.setdefault((each[1], new, config if new else ""), []).append(each)
+    for (message, new, _), found in groups.items():
+        file, line = comparison.head.place(comparison.head.states[found[0][0]].point.config)
+        level: Level = check.level if new and check.level != "off" else "note"
+        told = f"{check.name}: {message}; {check.what}"
+        yield Finding(
+            level,
+            f"policy/{check.name}",
+            told if new else f"{told} (not of this change)",
+            file,
+            line,
+            tuple(each[0] for each in found),
+            found[0][2],
+            new=found[0][3],
+        )
+
+
+def _packaged() -> Iterator[Check]:
+    document = read_document(str(PACKAGED), read_file, "list")
+    for item in document.data:
+        yield Check.model_validate(item)
+
+
+def _listed(path: str, side: Revision, packaged: Mapping[str, Check]) -> dict[str, Check]:
+    """The checks of a file over those of the package: a known name changes fields, others add."""
+    document = read_document(path, side.tree.read, "list")
+    problems = list(document.problems)
+    checks = dict(packaged)
+    for index, item in enumerate(document.data[:MAX_CHECKS]):
+        name = item.get("name") if isinstance(item, dict) else None
+        known: dict[str, Any] = {}
+        if isinstance(name, str) and name in checks:
+            known = checks[name].model_dump(by_alias=True, exclude_unset=True)
+            known = {key: list(v) if isinstance(v, tuple) else v for key, v in known.items()}
+        check, faults = fit(Check, known | item if isinstance(item, dict) else item)
+        problems += [document.problem((index, *fault.path), fault.message) for fault in faults]
+        if check is not None:
+            checks[check.name] = check
+    if len(document.data) > MAX_CHECKS:
+        problems.append(document.problem((), f"more than {MAX_CHECKS} checks"))
+    if problems:
+        raise InputError(*problems)
+    return checks

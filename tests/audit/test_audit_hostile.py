@@ -1,0 +1,228 @@
+"""A head that means harm: refused in bounded time and memory, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from audit_repo import MASTER, RUNNERS, Repo, new_repo
+
+from inferometer.audit.tree import MAX_FILE_BYTES, Entry, checked, folder_tree
+from inferometer.errors import InputError
+from inferometer.plan import read_document
+from inferometer.plan.source import MAX_BYTES, MAX_NODES
+
+BASE = {"configs/master.yaml": MASTER, "configs/runners.yaml": RUNNERS}
+MEMORY = 1_500_000_000
+"""Bytes of address space that an audit of a hostile head may have."""
+SECONDS = 60
+"""CPU seconds after which it is killed: not how fast it is, but that it ends."""
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    made = new_repo(tmp_path / "repo")
+    made.commit("base", BASE)
+    return made
+
+
+def bounded_audit(repo: Repo) -> subprocess.CompletedProcess[str]:
+    """`inferometer audit base head` in a process whose memory and time are bounded."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+    return subprocess.run(
+        [sys.executable, "-m", "inferometer", "audit", "base", "head"],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=limit,
+    )
+
+
+def refused(repo: Repo, *words: str) -> None:
+    """The audit says why, and reads nothing further."""
+    with pytest.raises(InputError) as error:
+        repo.audit()
+    for word in words:
+        assert word in str(error.value)
+
+
+def refused_within_bounds(repo: Repo, *words: str) -> None:
+    """The same, of a process that may have little memory and time. It leaves no traceback."""
+    done = bounded_audit(repo)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+    for word in words:
+        assert word in done.stderr, done.stderr[:2000]
+
+
+def test_an_anchors_bomb_is_refused(repo: Repo) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    repo.commit("head", {"configs/master.yaml": "\n".join(lines) + "\n" + MASTER})
+    refused_within_bounds(repo, "aliases expanded")
+
+
+def test_a_file_of_millions_of_values_is_refused(repo: Repo) -> None:
+    repo.commit("head", {"configs/recipes/site.yaml": "- a\n" * (MAX_FILE_BYTES // 4 - 10)})
+    refused_within_bounds(repo, f"more than {MAX_NODES} values")
+
+
+def test_a_large_file_is_refused_before_it_is_read(repo: Repo) -> None:
+    place = repo.path / "configs/recipes/large.yaml"
+    place.parent.mkdir()
+    with place.open("wb") as file:
+        file.truncate(100_000_000)
+    repo.commit("head", {})
+    refused(repo, "has 100000000 bytes")
+    place.unlink()
+
+
+def test_a_huge_ladder_is_refused(repo: Repo) -> None:
+    arms = "".join(
+        f"      - {{ tp: {tp}, conc-list: [{', '.join(map(str, range(1, 9_000)))}] }}\n"
+        for tp in (1, 2, 8)
+    )
+    repo.commit("head", {"configs/master.yaml": MASTER + arms})
+    refused(repo, "declares more than 20000 points")
+
+
+def test_a_ladder_beyond_reason_is_refused(repo: Repo) -> None:
+    text = MASTER.replace("[4, 8, 16]", f"[{', '.join(map(str, range(1, 10_002)))}]")
+    repo.commit("head", {"configs/master.yaml": text})
+    refused(repo, "at most 10000 items")
+
+
+@pytest.mark.parametrize(
+    ("template", "word"),
+    [
+        ("{__import__('os').system('touch ran')}", "no function"),
+        ("{().__class__}", "not part of the expression language"),
+        ("{conc.__class__}", "not part of the expression language"),
+        ("{9**9**9}", "not part of the expression language"),
+        ("{conc", "a single {"),
+        ("{" + "-" * 30 + "1}", "nests at most 20 deep"),
+        ("{steps(1, 4096, 1)}" * 60_000, "characters"),
+    ],
+)
+def test_a_template_runs_nothing_and_ends(repo: Repo, template: str, word: str) -> None:
+    recipe = f'- argv:\n    --x: "{template}"\n'
+    repo.commit("head", {"configs/recipes/site.yaml": recipe})
+    refused(repo, word)
+    assert not (repo.path / "ran").exists()
+
+
+def test_a_recipe_that_makes_every_plan_large_is_refused(repo: Repo) -> None:
+    flags = "".join(
+        f"    --x{n}: '{{steps(1, 4096, 1)}} {{steps(1, 4096, 1)}}'\n" for n in range(400)
+    )
+    arm = f"      - {{ tp: 1, conc-list: [{', '.join(map(str, range(1, 100)))}] }}\n"
+    files = {"configs/recipes/site.yaml": f"- argv:\n{flags}", "configs/master.yaml": MASTER + arm}
+    repo.commit("head", files)
+    refused_within_bounds(repo, "characters in all")
+
+
+@pytest.mark.parametrize("name", ["configs/recipes", "configs/master.yaml", "changelog.d"])
+def test_a_symlink_is_not_followed(repo: Repo, name: str) -> None:
+    outside = repo.path.parent / "outside"
+    outside.mkdir()
+    (outside / "site.yaml").write_text("- workload: { seed: 1 }\n")
+    place = repo.path / name
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    repo.commit("head", {})
+    refused(repo, "symlink", name)
+
+
+def test_a_path_that_leaves_its_tree_is_refused(repo: Repo) -> None:
+    blob = repo.git("hash-object", "-w", "--stdin", given=b"- workload: {seed: 1}\n")
+    up = repo.git("mktree", given=f"100644 blob {blob}\tevil-master.yaml\n".encode())
+    whole = repo.git("ls-tree", "base")
+    # git itself does not make such a tree by `add`; one can be written all the same.
+    tree = repo.git(
+        "hash-object",
+        "-t",
+        "tree",
+        "-w",
+        "--literally",
+        "--stdin",
+        given=b"".join(
+            (f"{mode.lstrip('0')} {name}".encode() + b"\0" + bytes.fromhex(object_id))
+            for mode, object_id, name in [("40000", up, "..")]
+            + [
+                (m, o, n)
+                for m, _, o, n in (line.replace("\t", " ").split() for line in whole.splitlines())
+            ]
+        ),
+    )
+    commit = repo.git("commit-tree", tree, "-m", "x")
+    repo.git("tag", "head", commit)
+    refused(repo, "leads out of its tree")
+    with pytest.raises(InputError, match="git's own directory"):
+        checked([Entry(".git/hooks/x", 1, "")], "t")
+
+
+def test_a_tree_that_lists_without_end_is_refused(repo: Repo) -> None:
+    blob = repo.git("hash-object", "-w", "--stdin", given=b"x")
+    tree = repo.git(
+        "mktree", given="".join(f"100644 blob {blob}\t{n}\n" for n in range(10)).encode()
+    )
+    for _ in range(9):
+        lines = "".join(f"040000 tree {tree}\td{n}\n" for n in range(10))
+        tree = repo.git("mktree", given=lines.encode())
+    repo.git("tag", "head", repo.git("commit-tree", tree, "-m", "bomb"))
+    refused_within_bounds(repo, "more than 100000 files")
+
+
+def test_hooks_and_filters_of_the_head_do_not_run(repo: Repo) -> None:
+    ran = repo.path.parent / "ran"
+    hook = repo.path / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    repo.git("config", "core.fsmonitor", f"touch {ran}; false")
+    repo.git("config", "filter.evil.smudge", f"touch {ran}")
+    repo.git("config", "core.pager", f"touch {ran}")
+    repo.commit("head", {".gitattributes": "*.yaml filter=evil\n"})
+    ran.unlink(missing_ok=True)
+    done = bounded_audit(repo)
+    assert done.returncode == 0, done.stderr
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("ref", ["--output=ran", "-h", "head^{/x}", "", "no such ref"])
+def test_a_ref_is_never_an_option(repo: Repo, ref: str) -> None:
+    with pytest.raises(InputError, match="neither a git ref nor a directory"):
+        repo.audit(head=ref)
+    assert not (repo.path / "ran").exists()
+
+
+def test_a_directory_is_held_to_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a-master.yaml").write_text(MASTER)
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
+    (tmp_path / "pipe").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "b-master.yaml")
+    (tmp_path / "large.yaml").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    tree = folder_tree(tmp_path)
+    assert tree.read("a-master.yaml") == MASTER.encode()
+    for name in ("pipe", "b-master.yaml", "large.yaml", "../x", "gone.yaml"):
+        with pytest.raises(InputError):
+            tree.read(name)
+
+
+def test_values_are_counted_before_they_are_built() -> None:
+    def read(_path: str) -> bytes:
+        return b"[" + b"a," * (MAX_BYTES // 4) + b"]"
+
+    with pytest.raises(InputError, match=f"more than {MAX_NODES} values"):
+        read_document("x", read, "list")

@@ -1,0 +1,95 @@
+"""Results of another run are taken over exactly when the digest is equal, and say from where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from sweep_setup import Files, Seen, make_sweep, write_files
+
+from inferometer.audit import stored_results
+from inferometer.errors import StoreError
+from inferometer.plan import expand_arms, load_configs, load_recipes, read_file, recipe_roots
+from inferometer.report import render
+from inferometer.report.stored import view_of
+from inferometer.run.jobs import Overrides
+from inferometer.run.reuse import NOTE, stale_arms
+from inferometer.run.sweep import run_sweep
+from inferometer.store import RunDir
+
+ONE, THREE = "fixed_256_16_tp1_c1", "fixed_256_16_tp1_c3"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return write_files(tmp_path / "config", seconds=1)
+
+
+@pytest.fixture
+def first(files: Files, tmp_path: Path) -> RunDir:
+    """A run of both points, made valid: what is tested is who takes it, not how it went."""
+    run = RunDir(tmp_path / "store" / "first")
+    run_sweep(make_sweep(files), run, Seen())
+    for name in (ONE, THREE):
+        judged(run, name, "valid")
+    return run
+
+
+def judged(run: RunDir, name: str, level: str) -> None:
+    path = run.point(name).path / "result.json"
+    result = orjson.loads(path.read_bytes())
+    result["verdict"] = {"level": level, "reasons": [], "labels": []}
+    path.write_bytes(orjson.dumps(result))
+
+
+def test_equal_digests_are_taken_over_and_say_from_where(
+    files: Files, first: RunDir, tmp_path: Path
+) -> None:
+    stored = stored_results([tmp_path / "store"], virtual=True)
+    second, seen = RunDir(tmp_path / "second"), Seen()
+    outcome = run_sweep(make_sweep(files), second, seen, stored)
+    assert [result.point.id for result in outcome.results] == [ONE, THREE]
+    for name in (ONE, THREE):
+        old, new = first.point(name), second.point(name)
+        assert new.result().metrics == old.result().metrics
+        assert new.result().digest == old.result().digest
+        assert first.manifest().id in new.result().notes[NOTE]
+        assert [r.request_id for r in new.records()] == [r.request_id for r in old.records()]
+    assert first.manifest().id in render(view_of(second))
+
+
+def test_another_digest_is_measured(files: Files, first: RunDir, tmp_path: Path) -> None:
+    stored = stored_results([tmp_path / "store"], virtual=True)
+    sweep = make_sweep(files, overrides=Overrides({"seed": 7}, {}))
+    outcome = run_sweep(sweep, RunDir(tmp_path / "second"), Seen(), stored)
+    assert all(NOTE not in result.notes for result in outcome.results)
+    assert {r.digest for r in outcome.results}.isdisjoint(stored)
+
+
+def test_an_invalid_result_is_measured_again(files: Files, first: RunDir, tmp_path: Path) -> None:
+    judged(first, ONE, "invalid")
+    stored = stored_results([tmp_path / "store"], virtual=True)
+    outcome = run_sweep(make_sweep(files), RunDir(tmp_path / "second"), Seen(), stored)
+    assert [NOTE in result.notes for result in outcome.results] == [False, True]
+
+
+def test_stale_points_are_those_without_a_valid_result(
+    files: Files, first: RunDir, tmp_path: Path
+) -> None:
+    masters = [str(files.master)]
+    arms = expand_arms(load_configs(masters, str(files.runners)))
+    recipes = load_recipes(read_file, recipe_roots(masters))
+    stored = stored_results([tmp_path / "store"], virtual=True)
+    assert stale_arms(arms, recipes, stored).arms == ()
+    judged(first, THREE, "invalid")
+    stored = stored_results([tmp_path / "store"], virtual=True)
+    assert [p.id for arm in stale_arms(arms, recipes, stored).arms for p in arm] == [THREE]
+    # A prediction is no measurement.
+    left = stale_arms(arms, recipes, stored_results([tmp_path / "store"]))
+    assert [p.id for arm in left.arms for p in arm] == [ONE, THREE]
+
+
+def test_a_store_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such store"):
+        stored_results([tmp_path / "gone"])
