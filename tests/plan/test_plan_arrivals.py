@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 import pytest
 from test_plan_digest import CLIENT
 
-from examples import AGENTIC
+from examples import AGENTIC as OLD
 from inferometer.plan.settings import check_settings
 
+AGENTIC = replace(OLD, prompt_rules="blocks-2")
 POISSON = {"arrival": "poisson", "rate": 4.0}
 
 SOUND: tuple[dict[str, object], ...] = (
