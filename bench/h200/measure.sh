@@ -18,7 +18,7 @@ serve() {  # a server that outlives this part
     setsid env $VLLM_ENV python3 -m vllm.entrypoints.openai.api_server --model "$model" \
         --served-model-name m --load-format dummy --host 127.0.0.1 --port $port \
         --attention-backend FLASH_ATTN --generation-config vllm --gpu-memory-utilization 0.9 \
-        --max-model-len 131072 --max-num-seqs 256 --max-num-batched-tokens 8192 \
+        --hf-overrides '{"max_position_embeddings": 131072}' --max-model-len 131072 --max-num-seqs 256 --max-num-batched-tokens 8192 \
         --enable-prompt-tokens-details --disable-uvicorn-access-log \
         >"/tmp/served.log" 2>&1 </dev/null &
     for _ in $(seq 300); do
@@ -55,7 +55,9 @@ fixed)
     done
     ;;
 agentic)
-    $INFEROMETER bench $url --workload "$SESSIONS" --duration 440 --concurrency 8 --seed 4 \
+    # A server left by an earlier part is used; one that died in it is not.
+    curl -sf $url/health >/dev/null || serve || exit 1
+    $INFEROMETER bench $url --workload "$SESSIONS" --duration 390 --concurrency 8 --seed 4 \
         "${known[@]}" --out "$out/run-agentic" --format json
     ;;
 esac
