@@ -87,7 +87,7 @@ PAIRS = [
     Case("split=11+batch=4"),
     Case("split=2+done=0"),
     Case("split=1+err=3", Status.IN_BAND, 3, DIED),
-    Case("split=3+drop=3", Status.TRUNCATED, 3, ENDED),
+    Case("split=50+drop=3+itl=60", Status.TRUNCATED, 3, ENDED),  # a reset discards what waits
     Case("split=1+bad=3", Status.MALFORMED, 3, BROKEN),
     Case("batch=3+usage=2+k=3"),
     Case("batch=4+think=2"),
