@@ -285,10 +285,16 @@ def test_the_comparison_finds_what_a_wrong_client_would_record(referee: Referee)
     (exchange,) = send(referee.url, [case])
     truth = referee.stop()["r0"]
     judge(case, exchange, truth)
-    for name, fault in FAULTS.items():
-        with pytest.raises(AssertionError):
-            judge(case, fault(exchange, truth), truth)
-            pytest.fail(f"a client that {name} would not be found out")
+    missed = [n for n, fault in FAULTS.items() if passes(case, fault(exchange, truth), truth)]
+    assert missed == []
+
+
+def passes(case: Case, exchange: Exchange, truth: Truth) -> bool:
+    try:
+        judge(case, exchange, truth)
+    except AssertionError:
+        return False
+    return True
 
 
 def test_the_comparison_finds_a_client_that_hides_a_failure(referee: Referee) -> None:

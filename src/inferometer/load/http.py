@@ -24,9 +24,10 @@ _NO_BODY = frozenset({204, 304})
 
 
 class HttpError(Exception):
-    """The response is not the HTTP that it claims to be. `body`: what came before that, of a feed."""
+    """The response is not the HTTP that it claims to be."""
 
     body = b""
+    """What the same feed held of the body before the fault."""
 
 
 class Server(NamedTuple):
