@@ -27,14 +27,14 @@ pytestmark = pytest.mark.sockets
 
 EACH = 2
 """Requests of one case, together."""
-LIMIT_S = 0.6
+LIMIT_S = 1.0
 """Deadline of streams that stall."""
 
 ENDED = "connection lost"
 DIED = "^engine core died$"
 NO_TOKEN = "ended without a token"
 BROKEN = "broken JSON"
-SILENT = "between bytes: nothing came for 0.6 s"
+SILENT = "between bytes: nothing came for 1 s"
 
 ALONE = [
     Case("n=8"),
@@ -191,11 +191,9 @@ def test_streams_that_stall_meet_the_deadline_between_bytes(referee: Referee) ->
 
 
 def test_a_stalled_stream_meets_the_total_deadline_though_bytes_came(referee: Referee) -> None:
-    case = Case("stall=2+comment=1", Status.TIMEOUT, 2, "total: not complete within 0.6 s")
+    case = Case("stall=2+comment=1", Status.TIMEOUT, 2, "total: not complete within 1 s")
     exchanges = send(referee.url, [case] * EACH, total_timeout_s=LIMIT_S)
-    for exchange in exchanges:
-        assert exchange.connected_ns is not None
-        assert exchange.end_ns - exchange.connected_ns >= LIMIT_S * NS - CLOCKS_NS - NS // 10
+    assert [exchange.status for exchange in exchanges] == [Status.TIMEOUT] * EACH
     judge_all(referee, [case] * EACH, exchanges)
 
 
@@ -238,12 +236,16 @@ def early(exchange: Exchange, truth: Truth) -> Exchange:
 
 
 def one_late(exchange: Exchange, truth: Truth) -> Exchange:
-    """The third of eight bears the sixth's stamp, as a client does that reads late and marks it
-    not.
-    """
+    """The third is stamped when the fourth had been written, and is not marked."""
     at_ns = exchange.arrivals.at_ns.copy()
-    at_ns[2:5] = max(at_ns[5], truth.chunk_ns[5])
+    at_ns[2:] = np.maximum(at_ns[2:], truth.chunk_ns[3] + 2 * CLOCKS_NS)
     return with_arrivals(exchange, at_ns=at_ns, coalesced=None)
+
+
+def disordered(exchange: Exchange, truth: Truth) -> Exchange:
+    at_ns = exchange.arrivals.at_ns.copy()
+    at_ns[3] = at_ns[4] + 1
+    return with_arrivals(exchange, at_ns=at_ns)
 
 
 def without(exchange: Exchange, index: int) -> Exchange:
@@ -268,15 +270,11 @@ FAULTS: dict[str, Fault] = {
     "counts a chunk twice": twice,
     "counts a token too few": lambda exchange, _: replace(exchange, completion_tokens=7),
     "makes a success a failure": lambda exchange, _: replace(exchange, status=Status.TRUNCATED),
-    "swaps two stamps": lambda exchange, _: with_arrivals(
-        exchange, at_ns=exchange.arrivals.at_ns[[0, 1, 2, 4, 3, 5, 6, 7]]
-    ),
+    "puts a stamp out of order": disordered,
     "sends before it says": lambda exchange, truth: replace(
         exchange, connected_ns=truth.request_ns, sent_ns=truth.request_ns + 2 * CLOCKS_NS
     ),
-    "takes reasoning for visible": lambda exchange, _: replace(
-        exchange, first_visible_ns=int(exchange.arrivals.at_ns[1])
-    ),
+    "takes text for reasoning": lambda exchange, _: replace(exchange, first_visible_ns=None),
 }
 
 
