@@ -74,7 +74,7 @@ class ResponseParser:
     @property
     def reusable(self) -> bool:
         """Complete, with nothing behind it, and the server keeps the connection open."""
-        return self.complete and self.keep_alive and not self._rest and self._fault is None
+        return self.complete and self.keep_alive and not self._rest
 
     @property
     def between_chunks(self) -> bool:
