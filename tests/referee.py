@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +20,15 @@ SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tools" / "truthserver
 
 @dataclass(frozen=True)
 class Truth:
-    """What the referee wrote of one stream; times on CLOCK_MONOTONIC."""
+    """What the referee wrote of one stream; times on CLOCK_MONOTONIC.
 
+    `chunk_ns` are taken just before each write, `end_ns` after the last one.
+    """
+
+    accept_ns: int
     request_ns: int
     chunk_ns: tuple[int, ...]
+    end_ns: int
 
 
 @dataclass
@@ -36,15 +43,26 @@ class Referee:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def settle(self) -> None:
+        """Wait until it has noticed that nobody listens to its streams any more."""
+        patience = time.monotonic() + 20
+        while time.monotonic() < patience:
+            with urllib.request.urlopen(self.url + "/metrics", timeout=10) as page:
+                series = [line for line in page if line.startswith(b"vllm:num_requests_running")]
+            if all(line.split()[-1] == b"0" for line in series):
+                return
+            time.sleep(0.01)
+        pytest.fail("the truthserver still has streams under way")
+
     def stop(self) -> dict[str, Truth]:
         """End the server and read its log, by request id."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=10)
         truths = {}
         for line in self.log.read_text().splitlines()[1:]:
-            _, request_id, _, _, request_ns, chunks, _ = line.split(",")
+            _, request_id, _, accept_ns, request_ns, chunks, end_ns = line.split(",")
             stamps = tuple(int(stamp) for stamp in chunks.split(";") if stamp)
-            truths[request_id] = Truth(int(request_ns), stamps)
+            truths[request_id] = Truth(int(accept_ns), int(request_ns), stamps, int(end_ns))
         return truths
 
 

@@ -700,3 +700,35 @@ def test_answers_that_begin_while_their_requests_are_sent() -> None:
     script.answers += [eager] * count
     exchanges = talk(script, client, encode=lambda request: b"x" * 4_000_000)
     assert {(e.status, len(e.arrivals)) for e in exchanges} == {(Status.OK, 4)}
+
+
+def test_a_reset_is_told_from_a_goodbye_while_streams_are_gathered() -> None:
+    """A socket tells its error once: asked again it says that the server closed properly."""
+    count = 2 * FEW_FLIGHTS
+    script = Script([])
+    first_heard, all_heard = asyncio.Event(), asyncio.Event()
+
+    async def breaks(reader: Reader, writer: Writer) -> None:
+        await script.read_request(reader)
+        writer.write(HEAD + chunk(TOKEN))
+        await writer.drain()
+        await first_heard.wait()
+        writer.write(chunk(TOKEN))  # a chunk alone: the next read is known by its bytes
+        await writer.drain()
+        await all_heard.wait()
+        reset(writer)
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        sends = [transport.send(make_request(f"r{n}", max_tokens=99)) for n in range(count)]
+        sending = [asyncio.ensure_future(send) for send in sends]
+        for seen, heard in ((count, first_heard), (2 * count, all_heard)):
+            while transport.tokens_seen < seen:
+                await asyncio.sleep(0.001)
+            heard.set()
+        return await asyncio.gather(*sending)
+
+    script.answers += [breaks] * count
+    exchanges = talk(script, client)
+    text = "connection lost (Connection reset by peer) before the end of the answer"
+    assert {(e.status, e.error) for e in exchanges} == {(Status.TRUNCATED, text)}
+    assert {len(e.arrivals) for e in exchanges} == {2}

@@ -23,8 +23,15 @@ _TEXT = re.compile(
     rb'"(?:content|text|refusal|reasoning_content|reasoning|arguments)"\s*:\s*'
     rb'"((?:[^"\\]++|\\.)++)"'
 )
-_STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f\x80-\xff]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))++')
-"""The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say."""
+_STRING_BODY = re.compile(
+    rb'(?:[^"\\\x00-\x1f\x80-\xff]++'
+    rb'|\\(?:["\\/bfnrt]|u(?:(?:[0-9A-CEFa-cef][0-9A-Fa-f]|[Dd][0-7])[0-9A-Fa-f]{2}'
+    rb"|[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})))++"
+)
+"""The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say.
+
+Half a surrogate pair is no character, and the decoder refuses it.
+"""
 
 is_text = _STRING_BODY.fullmatch
 """Whether bytes from a start to an end, which may be before it, are such an inside, not empty."""

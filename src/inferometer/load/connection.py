@@ -124,6 +124,11 @@ class Connection:
         if end is not None and self.open:
             self._end(None if isinstance(end, EOFError) else end)
 
+    def failed(self, error: OSError) -> None:
+        """Somebody else's read of this socket met this error."""
+        if self.open and not isinstance(error, BlockingIOError):
+            self._end(error)
+
     def _on_ready(self, events: int) -> None:
         if events & WRITE and self._writing:
             self._write_on()

@@ -26,6 +26,9 @@ _NO_BODY = frozenset({204, 304})
 class HttpError(Exception):
     """The response is not the HTTP that it claims to be."""
 
+    body = b""
+    """What the same feed held of the body before the fault."""
+
 
 class Server(NamedTuple):
     """Whom to talk to."""
@@ -61,6 +64,7 @@ class ResponseParser:
         self._left = 0
         self._trailer_bytes = 0
         self._gzip: zlib._Decompress | None = None
+        self._fault: HttpError | None = None
 
     @property
     def complete(self) -> bool:
@@ -80,12 +84,32 @@ class ResponseParser:
     @property
     def ends_inside_framing(self) -> bool:
         """Bytes of the next chunk's header, or the end of the body, followed the last body byte."""
-        return self.complete or (self._step is ResponseParser._read_size and bool(self._rest))
+        if self.complete or self._fault is not None:
+            return True
+        return self._step is ResponseParser._read_size and bool(self._rest)
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes and return those of the body. Raises HttpError."""
-        buffer = self._rest + data if self._rest else data
+        """Take the next bytes and return those of the body.
+
+        Raises HttpError, which holds the body's bytes before the fault, and again ever after.
+        """
+        if self._fault is not None:
+            self._fault.body = b""
+            raise self._fault
         body: list[bytes] = []
+        try:
+            self._advance(self._rest + data if self._rest else data, body)
+        except HttpError as fault:
+            self._fault = fault
+        whole = body[0] if len(body) == 1 else b"".join(body)
+        if self._gzip is not None:
+            whole = self._inflate(self._gzip, whole)
+        if self._fault is not None:
+            self._fault.body = whole
+            raise self._fault
+        return whole
+
+    def _advance(self, buffer: bytes, body: list[bytes]) -> None:
         at = 0
         while self._step is not None:
             after = self._step(self, buffer, at, body)
@@ -93,15 +117,14 @@ class ResponseParser:
                 break
             at = after
         self._rest = buffer[at:]
-        whole = body[0] if len(body) == 1 else b"".join(body)
-        return whole if self._gzip is None else self._inflate(self._gzip, whole)
 
-    @staticmethod
-    def _inflate(stream: zlib._Decompress, data: bytes) -> bytes:
+    def _inflate(self, stream: zlib._Decompress, data: bytes) -> bytes:
         try:
             return stream.decompress(data)
         except zlib.error as error:
-            raise HttpError(f"the body is not the gzip that its head says ({error})") from None
+            text = f"the body is not the gzip that its head says ({error})"
+            self._fault = self._fault or HttpError(text)
+            return b""
 
     def eof(self) -> bool:
         """The connection was closed. True when that is a proper end of this response."""

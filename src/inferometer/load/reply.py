@@ -105,8 +105,12 @@ class Reply:
 
     @property
     def tokens(self) -> array[int] | None:
-        """Tokens of each token event, where the server counted each."""
-        return self._tokens if self.at_ns and len(self._tokens) == len(self.at_ns) else None
+        """Tokens of each token event, where the server counted each.
+
+        Counts that are fewer than the events are not the sums that they should be.
+        """
+        events = len(self.at_ns)
+        return self._tokens if 0 < events == len(self._tokens) <= self._counted else None
 
     def feed(self, data: bytes, at_ns: int, kernel: bool) -> None:
         """Take the bytes of one read. After the ending only the HTTP body is followed."""
@@ -153,14 +157,23 @@ class Reply:
             if self.first_byte_ns is None:
                 self.first_byte_ns = at_ns
         try:
-            body = self._http.feed(data)
+            body, fault = self._body_of(data)
             if self.ending is None and body:
                 self._take_body(body, at_ns)
+            if fault is not None:
+                raise fault
         except (HttpError, SseError, ChunkError) as error:
             self._end("malformed", str(error), at_ns)
         if self.ending is None and self._http.complete:
             self._body_ended(at_ns)
         self._learn(data)
+
+    def _body_of(self, data: bytes) -> tuple[bytes, HttpError | None]:
+        """What a read holds of the body, and what is wrong behind it: both happened."""
+        try:
+            return self._http.feed(data), None
+        except HttpError as fault:
+            return fault.body, fault
 
     def _learn(self, data: bytes) -> None:
         """Whether the next read may be known by its bytes, and by which."""

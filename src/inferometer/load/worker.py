@@ -117,8 +117,9 @@ class Worker:
                 continue
             try:
                 size, ancillary, _, _ = connection.recvmsg_into(buffers, ANCILLARY_BYTES)
-            except OSError:
-                size = 0
+            except OSError as error:
+                connection.failed(error)  # the socket tells it once, and then a proper end
+                continue
             if size == 0:
                 connection.read_all()  # meets the same end, and knows what to make of it
                 continue
