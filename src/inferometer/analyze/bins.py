@@ -1,8 +1,8 @@
 """Time in bins, for what is drawn over it: tokens, gaps and counters a bin, steps, fewer points.
 
 Pure functions of arrays, ns and counts. A bin is open at its start and closed at its end, as every
-window here is: adjoining bins count nothing twice, and those of a window sum to the window's figure.
-What is not known in a bin is NaN, never 0.
+window here is: adjoining bins count nothing twice, and those of a window sum to the window's
+figure. What is not known in a bin is NaN, never 0.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def tokens_by_bin(batch: EventBatch, osl: Ints, wanted: Bools, bins: Bins) -> Fl
     by_event = np.where(np.repeat(batch.counted, lengths), batch.tokens, np.repeat(spread, lengths))
     index = bins.of(batch.at_ns)
     here = (index >= 0) & np.repeat(wanted, lengths)
-    return np.bincount(index[here], by_event[here], bins.count)
+    summed: Floats = np.bincount(index[here], by_event[here].astype(np.float64), bins.count)
+    return summed
 
 
 class GapBins:
@@ -85,7 +86,9 @@ class GapBins:
         index = self._bins.of(batch.at_ns[later])
         rank = np.floor(np.log2(np.maximum(gaps, 1)) * OCTAVE).astype(np.int64)
         here = index >= 0
-        np.add.at(self._counts, (index[here], np.minimum(rank[here], OCTAVE * _OCTAVES - 1)), 1)
+        width = OCTAVE * _OCTAVES
+        flat = index[here] * width + np.minimum(rank[here], width - 1)
+        self._counts += np.bincount(flat, minlength=self._counts.size).reshape(-1, width)
 
     def percentile_s(self, percent: int) -> Floats:
         """float64[bins], s: the percentile by rank; NaN below 1 / (1 - XX) gaps."""
