@@ -34,7 +34,7 @@ def rows_of(lane: Ints, opened_ns: Ints, closed_ns: Ints, sub_agent: Bools) -> R
         track[index] = place = _place(ends, int(opened_ns[index]), int(sub_agent[index]))
         ends.extend([_NEVER] * (place + 1 - len(ends)))
         ends[place] = int(closed_ns[index])
-    order = np.lexsort((opened_ns, track, lane))
+    order = np.lexsort((closed_ns, opened_ns, track, lane))
     pairs = np.stack((lane[order], track[order]), axis=1)
     starts = np.flatnonzero(np.any(np.diff(pairs, axis=0, prepend=_NEVER), axis=1))
     counts = np.diff(np.append(starts, len(order)))

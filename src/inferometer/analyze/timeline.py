@@ -164,7 +164,7 @@ def _engine_gauges(watched: Watched, key: str, title: str, unit: str) -> Panel:
         curves += found if unit != "%" else [_times(curve, 100) for curve in found]
         missing += [] if found else [_unscraped(watched, name)]
     about = "As the engine says on its metrics page."
-    return Panel(key, title, unit, about, tuple(curves), tuple(missing))
+    return Panel(key, title, unit, about, tuple(curves), tuple(dict.fromkeys(missing)))
 
 
 def _token_rates(watched: Watched, bins: Bins, arrived: Floats, a_bin: str) -> Panel:
@@ -286,7 +286,7 @@ def _no_cards(watched: Watched) -> str | None:
 
 def _unscraped(watched: Watched, name: str, tier: str | None = None) -> str:
     if watched.virtual:
-        return f"{name}: not scraped; in virtual time there is no metrics page"
+        return "by the engine: not scraped; in virtual time there is no metrics page"
     return f"{name}: {Scraped((), watched.metrics).missing(name, tier)}"
 
 

@@ -31,7 +31,9 @@
 
   let size = 0;
   let gap = 0;
+  let outer = 0;
   function place() {
+    box.style.height = "";
     const wanted = Math.floor((box.clientHeight - HEAD - 6) / Math.max(rows.length, 1));
     size = Math.min(Math.max(wanted - 2, 4), 16);
     gap = size < 6 ? 2 : 5;
@@ -40,23 +42,28 @@
       if (index > 0) y += size + (row.lane === rows[index - 1].lane ? 1 : gap);
       row.y = y;
     });
-    document.getElementById("lanes-size").style.height = `${Math.max(y + size + 4 - box.clientHeight + HEAD, 0)}px`;
-    const scale = devicePixelRatio;
+    const total = HEAD + y + size + 8;
+    height = Math.min(box.clientHeight, total);
+    box.style.height = `${height + 2}px`;
+    document.getElementById("lanes-size").style.height = `${total - height}px`;
     width = box.clientWidth;
-    height = Math.min(box.clientHeight, y + size + 8 + HEAD);
+    outer = box.offsetWidth;
+    const scale = devicePixelRatio;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
     canvas.style.height = `${height}px`;
   }
 
-  const span = () => width - MARGIN.l - MARGIN.r;
+  // Where the panels have it too, whatever the border and the scroll bar take.
+  const LEFT = MARGIN.l - 1;
+  const span = () => outer - MARGIN.l - MARGIN.r;
   function toX(at) {
     const [low, high] = timeAxis.range();
-    return MARGIN.l + ((at - low) / (high - low)) * span();
+    return LEFT + ((at - low) / (high - low)) * span();
   }
   function toTime(x) {
     const [low, high] = timeAxis.range();
-    return low + ((x - MARGIN.l) / span()) * (high - low);
+    return low + ((x - LEFT) / span()) * (high - low);
   }
 
   function firstAfter(row, at) {

@@ -100,7 +100,7 @@ def _facts(times: PointTimes) -> str:
     facts = {
         "Model": f"{point.model} ({point.precision})",
         "Engine": f"{point.framework} ({point.image.rsplit('/', 1)[-1]})",
-        "Hardware": f"{point.hardware}, {point.parallelism.label}, {count(result.gpus)} GPUs",
+        "Hardware": f"{count(result.gpus)} x {point.hardware}, {point.parallelism.label}",
         "Scenario": f"{point.scenario.label}, concurrency {point.conc:,}",
         "Window": f"{significant(window.seconds)} s{declared}, {ended}",
         "Measured at": result.measured_at,

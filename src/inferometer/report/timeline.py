@@ -24,6 +24,8 @@ TICK_NS = 100_000
 MOST_BARS = 30_000
 """Requests drawn as bars, at most; a browser draws so many at a time without a pause."""
 DIGITS = 4
+MOST_SCALE = 12
+"""What is below 10^-12 of its unit is drawn as 0."""
 MOST_WORDS = 120
 """Letters of a name that are kept: what a card can show."""
 
@@ -115,7 +117,8 @@ def scaled(values: Floats) -> tuple[int, list[int | None]]:
     """
     known = np.abs(values[np.isfinite(values)])
     top = float(known.max()) if len(known) else 0.0
-    scale = max(0, DIGITS - 1 - math.floor(math.log10(top))) if top > 0 else 0
+    digits = DIGITS - 1 - math.floor(math.log10(top)) if top > 0 else 0
+    scale = min(max(0, digits), MOST_SCALE)
     rounded = np.round(values * 10.0**scale)
     return scale, [int(each) if math.isfinite(each) else None for each in rounded.tolist()]
 
