@@ -101,7 +101,7 @@ def request(shape: Shape, lane: int, turn: int) -> Record:
 
 
 def samples(shape: Shape) -> list[Sample]:
-    """A plausible engine, machine and two cards, from before the first request to after the last."""
+    """A plausible engine, machine and cards, from before the first request to after the last."""
     made = []
     for step in range(-24, 134):
         at_ns, t = ZERO + step * S // 2, step / 2
@@ -140,9 +140,7 @@ def run_directory(path: Path, shape: Shape) -> tuple[Path, str]:
     run, launch = RunDir(path), plan(made.point)
     planned = (PlannedPoint(made.point.id, made.digest),)
     versions = Versions("0", 1, "3", None, {})
-    run.begin(
-        Manifest(FORMAT, "r", "t", "2026", "c", "real", None, 0, versions, {}, {}, planned)
-    )
+    run.begin(Manifest(FORMAT, "r", "t", "2026", "c", "real", None, 0, versions, {}, {}, planned))
     folder = run.point(made.point.id)
     folder.begin(made.point, made.digest, launch)
     with folder.record_journal() as journal:

@@ -1,7 +1,8 @@
-"""The page of a point in a real browser: one axis, every bar, by hand and by keys, and no request."""
+"""The page of a point in a real browser: one axis, every bar, by hand and by keys, no request."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,8 +123,31 @@ def test_hover_shows_the_request(wide: Opened) -> None:
         if card.is_visible() and "00c0ffee-0001-0000-00007" in card.inner_text():
             break
     text = card.inner_text()
-    for word in ("session-1", "root, turn 7", "timeout", "TTFT", "1,000, cached 800", "18", "no answer"):
+    for word in (
+        "session-1",
+        "root, turn 7",
+        "timeout",
+        "TTFT",
+        "1,000, cached 800",
+        "18",
+        "no answer",
+    ):
         assert word in text
+    assert wide.quiet()
+
+
+def test_every_curve_is_read_at_the_pointer(wide: Opened) -> None:
+    expect(wide.page.locator("#panel-host .main-svg").first).to_be_visible()
+    area = wide.page.locator("#panel-host .nsewdrag").bounding_box()
+    assert area is not None
+    wide.page.mouse.move(area["x"] + area["width"] / 2, area["y"] + 40)
+    expect(wide.page.locator("#cursor")).to_be_visible()
+    figure = wide.page.locator("figure", has=wide.page.locator("#panel-host"))
+    expect(figure.locator(".at")).to_have_text(["20", re.compile(r"^[1-9]"), "1"])
+    tokens = wide.page.locator("figure", has=wide.page.locator("#panel-tokens"))
+    expect(tokens.locator(".at").nth(1)).to_have_text("40")
+    wide.page.mouse.move(2, 2)
+    expect(tokens.locator(".at").nth(1)).to_have_text("")
     assert wide.quiet()
 
 
@@ -192,7 +216,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(
 def test_the_pictures_follow_the_colour_scheme_live(wide: Opened) -> None:
     colours = []
     for scheme in ("light", "dark"):
-        wide.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        wide.page.emulate_media(color_scheme=scheme)
         surface = wide.page.evaluate(
             "getComputedStyle(document.querySelector('main > section')).backgroundColor"
         )

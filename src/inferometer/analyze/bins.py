@@ -67,8 +67,12 @@ def tokens_by_bin(batch: EventBatch, osl: Ints, wanted: Bools, bins: Bins) -> Fl
     by_event = np.where(np.repeat(batch.counted, lengths), batch.tokens, np.repeat(spread, lengths))
     index = bins.of(batch.at_ns)
     here = (index >= 0) & np.repeat(wanted, lengths)
-    summed: Floats = np.bincount(index[here], by_event[here].astype(np.float64), bins.count)
-    return summed
+    return sums_by_bin(index[here], by_event[here], bins)
+
+
+def sums_by_bin(index: Ints, amounts: Ints | Floats, bins: Bins) -> Floats:
+    """float64[bins]: the amounts of each bin; `index` is as of `Bins.of`, without -1."""
+    return np.bincount(index, amounts, bins.count).astype(np.float64)
 
 
 class GapBins:
@@ -140,7 +144,7 @@ def spread_by_bin(at_ns: Ints, values: Floats, bins: Bins) -> tuple[Floats, Floa
     np.minimum.at(low, index, values)
     np.maximum.at(high, index, values)
     count = np.bincount(index, minlength=bins.count)
-    total = np.bincount(index, values, bins.count)
+    total = sums_by_bin(index, values, bins)
     none = count == 0
     mean = np.where(none, np.nan, total / np.maximum(count, 1))
     return np.where(none, np.nan, low), mean, np.where(none, np.nan, high)

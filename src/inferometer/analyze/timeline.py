@@ -20,6 +20,7 @@ from inferometer.analyze.bins import (
     longest_gap_ns,
     spread_by_bin,
     steps,
+    sums_by_bin,
     thinned,
     tokens_by_bin,
 )
@@ -50,7 +51,7 @@ SERIES = ("client.in_flight", *GAUGES, *COUNTERS, *CARDS, *HOST)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """`at_ns` int64[n] ascending, `values` float64[n]; NaN breaks the line; steps hold rightwards."""
+    """`at_ns` int64[n] ascending, `values` float64[n]; NaN breaks it; steps hold rightwards."""
 
     name: str
     at_ns: Ints
@@ -223,7 +224,7 @@ def _cached_by_bin(table: RequestTable, bins: Bins) -> Floats | None:
     if not here.any():
         return None
     cached, prompt = (
-        np.bincount(index[here], numbers[name][here].astype(np.float64), bins.count)
+        sums_by_bin(index[here], numbers[name][here], bins)
         for name in ("cached_tokens", "prompt_tokens")
     )
     return _share(cached, prompt)

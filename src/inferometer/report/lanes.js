@@ -132,7 +132,8 @@
     pen.fillRect(0, 0, width, height);
     pen.fillStyle = ink.accent;
     pen.globalAlpha = 0.08;
-    pen.fillRect(toX(0), HEAD, toX(data.window) - toX(0), height);
+    const [from, to] = [0, data.window].map((at) => Math.min(Math.max(toX(at), LEFT), LEFT + span()));
+    pen.fillRect(from, HEAD, to - from, height);
     pen.globalAlpha = 1;
     pen.fillStyle = ink.grid;
     for (const [at] of ticks()) pen.fillRect(Math.round(toX(at)), HEAD, 1, height);
@@ -178,12 +179,17 @@
     const down = HEAD - box.scrollTop;
     const inSight = rows.map((row) => ({ row, y: row.y + down })).filter(({ y }) => y > HEAD - size && y < height);
     let drawn = 0;
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT - 6, 0, span() + 6, height);
+    pen.clip();
     for (const { row, y } of inSight) {
       for (let index = firstAfter(row, low); index < row.to && opened[index] <= high; index += 1) {
         bar(pen, ink, index, y);
         drawn += 1;
       }
     }
+    pen.restore();
     labels(pen, ink, inSight);
     head(pen, ink);
     if (drag?.band) {

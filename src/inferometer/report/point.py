@@ -147,8 +147,8 @@ def _reason(level: str, code: str, message: str, value: str, bound: str) -> str:
     figures = [f"{name} {text}" for name, text in (("seen", value), ("bound", bound))]
     shown = ", ".join(text for text in figures if not text.endswith(UNKNOWN))
     return (
-        f"<li><span class='chip {escape(level)}'>{escape(level)}</span> <code>{escape(code)}</code> "
-        f"{escape(message)} <small>{escape(shown)}</small></li>"
+        f"<li><span class='chip {escape(level)}'>{escape(level)}</span> "
+        f"<code>{escape(code)}</code> {escape(message)} <small>{escape(shown)}</small></li>"
     )
 
 
@@ -156,19 +156,23 @@ def _panel(panel: Panel) -> str:
     key, title = escape(panel.key), f"{escape(panel.title)} <small>{escape(panel.unit)}</small>"
     why = "".join(f"<p class='why'>Not drawn: {escape(text)}.</p>" for text in panel.missing)
     if not panel.curves:
-        return f"<figure class='panel empty'><figcaption><h3>{title}</h3></figcaption>{why}</figure>"
+        return (
+            f"<figure class='panel empty'><figcaption><h3>{title}</h3></figcaption>{why}</figure>"
+        )
     legend = "".join(_swatch(index, curve) for index, curve in enumerate(panel.curves))
     return (
         f"<figure class='panel'><figcaption><h3 id='{key}-title'>{title}</h3><ul>{legend}</ul>"
         f"<span class='about'>{escape(panel.about)}</span></figcaption>{why}"
-        f"<div class='plot' id='panel-{key}' role='img' aria-labelledby='{key}-title'></div></figure>"
+        f"<div class='plot' id='panel-{key}' role='img' aria-labelledby='{key}-title'></div>"
+        "</figure>"
     )
 
 
 def _swatch(index: int, curve: Curve) -> str:
     colour = f"background:var(--series-{index % COLOURS})"
     return (
-        f"<li><span class='swatch {curve.kind}' style='{colour}'></span>{escape(curve.name)}</li>"
+        f"<li><span class='swatch {curve.kind}' style='{colour}'></span>{escape(curve.name)}"
+        " <b class='at'></b></li>"
     )
 
 

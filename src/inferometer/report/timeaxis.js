@@ -79,8 +79,11 @@ const timeAxis = (() => {
       line: { color: colour(`--series-${index % COLOURS}`), width: 1.4, shape: curve.kind === "steps" ? "hv" : "linear" },
       marker: { color: colour(`--series-${index % COLOURS}`), size: 3.5 },
       connectgaps: false,
-      hovertemplate: `%{y:,.4~r} ${panel.unit}`,
     }));
+  }
+
+  function highest(panel) {
+    return panel.curves.reduce((top, { y }) => y.reduce((most, value) => Math.max(most, value), top), 0);
   }
 
   function layout(panel) {
@@ -95,10 +98,9 @@ const timeAxis = (() => {
       margin: MARGIN,
       showlegend: false,
       dragmode: touch ? false : "zoom",
-      hovermode: "x unified",
-      hoverlabel: { bgcolor: colour("--surface"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
-      xaxis: { ...line, range: [...range], hoverformat: ".3f", ticksuffix: " s", nticks: innerWidth < 640 ? 5 : 12 },
-      yaxis: { ...line, fixedrange: true, rangemode: "tozero", nticks: 5 },
+      hovermode: false,
+      xaxis: { ...line, range: [...range], ticksuffix: " s", nticks: innerWidth < 640 ? 5 : 12 },
+      yaxis: { ...line, fixedrange: true, range: [0, highest(panel) * 1.06 || 1], nticks: 5 },
       shapes: [
         { type: "rect", xref: "x", yref: "paper", x0: 0, x1: data.window, y0: 0, y1: 1, layer: "below", line: { width: 0 }, fillcolor: colour("--accent"), opacity: 0.08 },
         { ...edge, x0: 0, x1: 0 },
@@ -140,19 +142,52 @@ const timeAxis = (() => {
     }
   }, { rootMargin: "200px" });
 
-  // ---- the line under the pointer, through all panels
+  // ---- the line under the pointer, and what every curve is there
 
   const stack = document.getElementById("panels");
   const cursor = document.getElementById("cursor");
+  const reading = stack.getElementsByClassName("at");
+
+  function valueAt({ x, y, kind }, at) {
+    let [low, high] = [0, x.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (x[middle] <= at) low = middle + 1;
+      else high = middle;
+    }
+    if (low === 0 || (low === x.length && at > x.at(-1))) return null;
+    const nearer = kind !== "steps" && low < x.length && x[low] - at < at - x[low - 1];
+    return y[nearer ? low : low - 1];
+  }
+
+  function read(at) {
+    let place = 0;
+    for (const { curves } of panels) {
+      for (const curve of curves) {
+        const value = at === null ? null : valueAt(curve, at);
+        const digits = value === null ? "" : value.toLocaleString("en", { maximumSignificantDigits: 4 });
+        reading[place].textContent = at === null ? "" : digits || "–";
+        place += 1;
+      }
+    }
+  }
+
   function point(event) {
     const box = event.target.closest?.(".plot");
     const area = box?.getBoundingClientRect();
     const x = area ? event.clientX - area.left : -1;
     cursor.hidden = !box || x < MARGIN.l || x > area.width - MARGIN.r;
-    cursor.style.left = `${x + (area?.left ?? 0) - stack.getBoundingClientRect().left}px`;
+    if (cursor.hidden) return read(null);
+    const at = range[0] + ((x - MARGIN.l) / (area.width - MARGIN.l - MARGIN.r)) * (range[1] - range[0]);
+    cursor.style.left = `${x + area.left - stack.getBoundingClientRect().left}px`;
+    return read(at);
   }
+
   stack.addEventListener("pointermove", point);
-  stack.addEventListener("pointerleave", () => { cursor.hidden = true; });
+  stack.addEventListener("pointerleave", () => {
+    cursor.hidden = true;
+    read(null);
+  });
 
   // ---- what redraws all
 

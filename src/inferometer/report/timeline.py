@@ -7,8 +7,7 @@ window's start. A count or stamp that a request lacks is -1; a NaN of a curve is
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -125,43 +124,61 @@ def scaled(values: Floats) -> tuple[int, list[int | None]]:
 
 def _requests(table: RequestTable, bars: Bars, words: RequestWords, zero_ns: int) -> Json:
     rows, order = bars.rows, bars.rows.order
-    numbers = {name: values[order] for name, values in table.numbers.items()}
-    opened = opened_ns(table)[order]
-    starts = np.cumsum(rows.counts) - rows.counts
-    ticks = (opened - zero_ns) // TICK_NS
-    change = np.diff(ticks, prepend=0)
-    change[starts] = ticks[starts]
-    sessions, agents, errors = _Names(), _Names(), _Names()
-    picked = {name: [texts[i] for i in order.tolist()] for name, texts in words.texts.items()}
-    prefix = os.path.commonprefix([str(text) for text in picked["request_id"]])
     return {
         "total": bars.total,
         "lanes": rows.lane.tolist(),
         "tracks": rows.track.tolist(),
         "counts": rows.counts.tolist(),
+        **_numbers(table, rows, zero_ns),
+        "turn": words.turn[order].tolist(),
+        **_texts({name: [texts[i] for i in order] for name, texts in words.texts.items()}),
+        "statuses": [status.value for status in STATUSES],
+        "failed": [int(status.failed) for status in STATUSES],
+    }
+
+
+def _numbers(table: RequestTable, rows: Rows, zero_ns: int) -> Json:
+    numbers = {name: values[rows.order] for name, values in table.numbers.items()}
+    opened = opened_ns(table)[rows.order]
+    starts = np.cumsum(rows.counts) - rows.counts
+    ticks = (opened - zero_ns) // TICK_NS
+    change = np.diff(ticks, prepend=0)
+    change[starts] = ticks[starts]
+    return {
         "opened": change.tolist(),
         "first": _after(numbers["first_token_ns"], opened),
         "last": _after(np.maximum(numbers["end_ns"], opened), opened),
         "sent": (numbers["sent_ns"] != ABSENT).astype(np.int64).tolist(),
         "status": numbers["status"].tolist(),
         "warmup": (1 - numbers["measured"]).tolist(),
-        "turn": words.turn[order].tolist(),
         "input": _or_minus(numbers["prompt_tokens"]),
         "intended": _or_minus(numbers["input_tokens"]),
         "cached": _or_minus(numbers["cached_tokens"]),
         "output": _or_minus(numbers["output_tokens"]),
-        "session": [sessions.at(text) for text in picked["session"]],
-        "agent": [agents.at(text) for text in picked["agent"]],
-        "sub": [int(text is not None) for text in picked["parent_agent"]],
-        "error": [errors.at(text) for text in picked["error"]],
-        "id": [str(text)[len(prefix) :] for text in picked["request_id"]],
-        "prefix": prefix,
-        "sessions": sessions.kept,
-        "agents": agents.kept,
-        "errors": errors.kept,
-        "statuses": [status.value for status in STATUSES],
-        "failed": [int(status.failed) for status in STATUSES],
     }
+
+
+def _texts(picked: Mapping[str, Sequence[str | None]]) -> Json:
+    names = {"session": _Names(), "agent": _Names(), "error": _Names()}
+    coded = {name: [kept.at(text) for text in picked[name]] for name, kept in names.items()}
+    ids = [str(text) for text in picked["request_id"]]
+    prefix = shared_start(ids)
+    return {
+        **coded,
+        "sub": [int(text is not None) for text in picked["parent_agent"]],
+        "id": [text[len(prefix) :] for text in ids],
+        "prefix": prefix,
+        **{f"{name}s": kept.kept for name, kept in names.items()},
+    }
+
+
+def shared_start(words: Sequence[str]) -> str:
+    """What all of them begin with."""
+    if not words:
+        return ""
+    low, high = min(words), max(words)
+    differ = (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)
+    return low[: next(differ, min(len(low), len(high)))]
 
 
 def _after(at_ns: Ints, opened: Ints) -> list[int]:
