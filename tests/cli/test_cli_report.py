@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import orjson
 import pytest
 from command_line import SMALL, call
 
@@ -58,3 +60,21 @@ def test_what_was_measured_is_not_overwritten(run: Path, measured: str) -> None:
 
 def test_no_run_is_no_page(tmp_path: Path) -> None:
     assert call("report", tmp_path, "--point", "x").code == 4
+
+
+def test_sub_agents_of_a_prediction_have_rows_of_their_own(tmp_path: Path) -> None:
+    replay = ("--workload", "synthetic:quickstart", "--duration", "30", "--concurrency", "2")
+    small = ("--model", "Qwen/Qwen3-8B", "--gpu", "h200", "--tp", "1")
+    assert call("predict", *small, *replay, "--out", tmp_path / "run").code == 0
+    name = RunDir(tmp_path / "run").manifest().points[0].id
+    said = call("report", tmp_path / "run", "--point", name)
+    html = Path(said.out.strip()).read_text("utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', html)
+    assert data is not None
+    bars = orjson.loads(data[1])["requests"]
+    tracks = [t for t, n in zip(bars["tracks"], bars["counts"], strict=True) for _ in range(n)]
+    below = [track for track, sub in zip(tracks, bars["sub"], strict=True) if sub]
+    assert below
+    assert min(below) >= 1
+    assert "in virtual time there is no metrics page" in html
+    assert "simulated: no GPU served this point" in html

@@ -225,3 +225,21 @@ def test_the_pictures_follow_the_colour_scheme_live(wide: Opened) -> None:
         )
         colours.append(surface)
     assert colours[0] != colours[1]
+
+
+def test_a_print_has_every_panel_at_the_width_of_the_paper(browser: Browser, small: Path) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 700}, color_scheme="dark")
+    seen = opened(context, small)
+    expect(seen.page.locator("#panel-in_flight .main-svg").first).to_be_visible()
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    seen.page.emulate_media(media="print")
+    widths = seen.page.evaluate(
+        "[...document.querySelectorAll('.panel .plot')].map(box => box.layout.width)"
+    )
+    assert widths == [1000] * len(PANELS)
+    surface = seen.page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--surface').trim()"
+    )
+    assert surface == "#ffffff"
+    assert seen.quiet()
+    context.close()

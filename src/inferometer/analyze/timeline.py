@@ -169,7 +169,8 @@ def _engine_gauges(watched: Watched, key: str, title: str, unit: str) -> Panel:
 
 
 def _token_rates(watched: Watched, bins: Bins, arrived: Floats, a_bin: str) -> Panel:
-    about = f"{a_bin} By the client: tokens as they arrive. By the engine: its counter's growth."
+    about = f"{a_bin} By the client: tokens as they arrive, of requests that did not fail. "
+    about += "By the engine: its counter's growth."
     curves = [_binned("by the client", bins, arrived)]
     missing = []
     found = _growth(watched, bins, "engine.generation_tokens")

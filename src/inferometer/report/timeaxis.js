@@ -8,6 +8,7 @@ const timeAxis = (() => {
   const LEAST = 0.002;
   const MARGIN = { l: 62, r: 14, t: 8, b: 24 };
   const COLOURS = 8;
+  const PAPER = [1000, 120]; // of a panel on A4 across, in px: the paper's width is not known here
   const CONFIG = { displayModeBar: false, doubleClick: false, responsive: false, showTips: false };
   const touch = matchMedia("(hover: none)").matches;
   const listeners = [];
@@ -87,14 +88,16 @@ const timeAxis = (() => {
   }
 
   function layout(panel) {
+    const printing = root.hasAttribute("data-printing");
+    const [width, height] = printing ? PAPER : [panel.box.clientWidth, panel.box.clientHeight];
     const line = { gridcolor: colour("--grid"), linecolor: colour("--strong-line"), zeroline: false };
     const edge = { type: "line", xref: "x", yref: "paper", y0: 0, y1: 1, line: { color: colour("--accent"), width: 1 } };
     return {
       paper_bgcolor: colour("--surface"),
       plot_bgcolor: colour("--surface"),
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--ink") },
-      width: panel.box.clientWidth,
-      height: panel.box.clientHeight,
+      width,
+      height,
       margin: MARGIN,
       showlegend: false,
       dragmode: touch ? false : "zoom",
