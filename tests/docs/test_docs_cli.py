@@ -105,7 +105,7 @@ def test_marked_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                     assert words[0] == "inferometer"
                     cli.main(words[1:], standalone_mode=False)
                     ran += 1
-    assert ran == 7
+    assert ran == 8
     assert (tmp_path / "first.html").stat().st_size > 1_000_000
     run_examples(tmp_path / "runs" / "example")
 

@@ -337,7 +337,7 @@ def test_nothing_refers_outside_the_file(html: str) -> None:
 def assets() -> list[Path]:
     folder = Path(__file__).resolve().parents[2] / "src" / "inferometer" / "report"
     found = [path for path in folder.iterdir() if path.suffix in (".js", ".css", ".html")]
-    assert len(found) == 6
+    assert len(found) == 10
     return found
 
 

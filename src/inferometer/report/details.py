@@ -173,6 +173,7 @@ def _identity(result: Result) -> list[tuple[str, str]]:
         ("Inferometer", result.inferometer),
         ("Measurement version", str(result.measurement_version)),
         ("Result format", str(result.format)),
+        ("Over time", f"inferometer report . --point {shlex.quote(result.point.id)}"),
     ]
 
 

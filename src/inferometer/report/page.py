@@ -57,7 +57,7 @@ def render(view: RunView) -> str:
         icon=ICON,
         style=asset("page.css"),
         run_id=escape(view.run_id),
-        badges=_badges(view),
+        badges=origin([point.result for point in view.points]),
         tally=_tally(view),
         facts=_facts(view),
         unfinished=_unfinished(view.unfinished),
@@ -98,18 +98,18 @@ def policy(scripts: Sequence[str]) -> str:
     )
 
 
-def _badges(view: RunView) -> str:
+def origin(results: Sequence[Result]) -> str:
     """What kind of numbers these are: each point says it of itself."""
-    seen = Counter(str(point.result.provenance) for point in view.points)
+    seen = Counter(str(result.provenance) for result in results)
     kinds = sorted(seen)
     if not kinds:
         return "<span>No point is finished yet.</span>"
     sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format(**seen)
     badges = [f"<b class='badge {kind}'>{kind.upper()}</b>" for kind in kinds]
-    virtual = sum(point.result.clock == "virtual" for point in view.points)
+    virtual = sum(result.clock == "virtual" for result in results)
     if virtual:
-        every = virtual == len(view.points)
-        part = "every point" if every else f"{virtual:,} of {len(view.points):,} points"
+        every = virtual == len(results)
+        part = "every point" if every else f"{virtual:,} of {len(results):,} points"
         badges.append("<b class='badge virtual'>VIRTUAL TIME</b>")
         sentence += " " + _VIRTUAL.format(part=part)
     return f"{' '.join(badges)} <span>{escape(sentence)}</span>"

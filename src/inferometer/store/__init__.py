@@ -30,6 +30,7 @@ from inferometer.store.rundir import (
     RunDir,
     Versions,
 )
+from inferometer.store.series import RequestWords, SeriesMap
 from inferometer.store.table import ABSENT, STATUSES, RequestTable, table_of
 
 __all__ = [
@@ -44,7 +45,9 @@ __all__ = [
     "PlannedPoint",
     "PointDir",
     "RequestTable",
+    "RequestWords",
     "RunDir",
+    "SeriesMap",
     "Versions",
     "read_records",
     "read_samples",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from inferometer.store.records import (
     read_records,
     read_samples,
 )
+from inferometer.store.series import RequestWords, SeriesMap, read_series, read_words
 from inferometer.store.table import RequestTable, read_table
 
 T = TypeVar("T")
@@ -182,6 +183,14 @@ class PointDir:
         whose load has ended. Without `sessions` they are not told apart.
         """
         return read_table(self.path / "records.parquet", sessions=sessions)
+
+    def words(self) -> RequestWords:
+        """Who asked, of every request, in the order of `requests`."""
+        return read_words(self.path / "records.parquet")
+
+    def series(self, names: Iterable[str], first_ns: int, last_ns: int) -> SeriesMap:
+        """The named series between two times, by name and labels."""
+        return read_series(self.path / "samples.parquet", names, first_ns, last_ns)
 
     def samples(self) -> list[Sample]:
         """Every sample, also of a point that was cut short."""
