@@ -79,6 +79,32 @@ def test_a_real_start(shared_data: Path) -> None:
     assert report.failures == ()
 
 
+def test_a_start_on_a_cpu_that_compiles_nothing() -> None:
+    report = log(
+        "(APIServer pid=1) INFO 11-30 09:15:37 [utils.py:286] non-default args: {'max_num_seqs': 4}",
+        "(APIServer pid=1) WARNING 11-30 09:16:48 [vllm.py:1703] Enforce eager set, disabling "
+        "torch.compile, CUDAGraphs, and JIT kernel warmup.",
+        "(Worker pid=3) INFO 11-30 09:19:54 [cpu_model_runner.py:68] Starting to load model m...",
+        "(Worker pid=3) INFO 11-30 09:19:55 [default_loader.py:501] Loading weights took 0.08 "
+        "seconds",
+        "(Worker pid=3) INFO 11-30 09:19:59 [cpu_worker.py:260] Explicitly set (1.0/23.54) GiB for "
+        "KV cache on node 0.",
+        "(EngineCore pid=2) INFO 11-30 09:19:59 [kv_cache_utils.py:2327] CPU KV cache size: "
+        "262,144 tokens, Maximum concurrency for 4,096 tokens per request: 64.00x",
+        "INFO:     Application startup complete.",
+    )
+    assert [(phase.name, phase.at_s) for phase in report.phases] == [
+        ("loading weights", 257),
+        ("serving", 262),
+    ]
+    assert report.facts == {
+        "max_running": 4,
+        "weights_s": 0.08,
+        "kv_pool_bytes": 1 << 30,
+        "kv_pool_tokens": 262_144,
+    }
+
+
 def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> None:
     report = log(
         *(f"(EngineCore_DP{rank} pid={rank}) GPU KV cache size: 1,000 tokens" for rank in range(8)),

@@ -31,7 +31,7 @@ SITE = """\
 models: {{ tiny: {folder}/tiny-model }}
 env:
   PATH: {bin}:/usr/bin:/bin
-ready_timeout_s: {ready}
+ready-timeout-s: {ready}
 """
 EXPLAINED = {"host_shared", "schedule_lag", "client_lag", "client_cpu"}
 """What engine and client on the same few cores come to; anything else is a fault."""
