@@ -35,6 +35,8 @@ ready-timeout-s: {ready}
 """
 EXPLAINED = {"host_shared", "schedule_lag", "client_lag", "client_cpu"}
 """What engine and client on the same few cores come to; anything else is a fault."""
+BY_A_LATE_CLIENT = "little_residual"
+"""A loop that is late still counts a request as open that has ended: only beside a lag."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,8 @@ def test_latencies_are_finite(measured: Measured) -> None:
 
 def test_the_verdict_blames_only_the_small_machine(measured: Measured) -> None:
     reasons = {reason.code: reason.message for reason in measured.result.verdict.reasons}
-    assert set(reasons) <= EXPLAINED, reasons
+    late = {"schedule_lag", "client_lag"} & set(reasons)
+    assert set(reasons) <= EXPLAINED | ({BY_A_LATE_CLIENT} if late else set()), reasons
 
 
 def test_the_engines_own_figures_are_there(measured: Measured) -> None:
