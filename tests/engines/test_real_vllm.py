@@ -133,11 +133,17 @@ def test_whole_run_totals_are_equal_to_the_last_token(measured: Measured) -> Non
     assert totals.generation_tokens == sum(e.completion_tokens or 0 for e in exchanges)
 
 
-def test_the_tokens_of_events_add_up_to_the_usage(measured: Measured) -> None:
+def test_each_chunk_is_counted_and_all_but_half_characters_at_the_end_are_seen(
+    measured: Measured,
+) -> None:
+    seen = asked = 0
     for record in measured.records:
-        tokens = record.exchange.arrivals.tokens
+        tokens, completion = record.exchange.arrivals.tokens, record.exchange.completion_tokens
         assert tokens is not None, "no counts on each chunk"
-        assert tokens.sum() == record.exchange.completion_tokens == record.max_tokens
+        assert completion == record.max_tokens
+        assert tokens.sum() <= completion
+        seen, asked = seen + int(tokens.sum()), asked + completion
+    assert seen > 0.98 * asked
 
 
 def test_window_differences_agree_within_a_scrape_at_each_edge(measured: Measured) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from examples import POINT
 
+from examples import POINT
 from inferometer.core import AgenticCoding, KvOffload, LaunchPlan, Parallelism, Point
 from inferometer.errors import InputError
 from inferometer.plan import load_recipes, read_file, resolve
