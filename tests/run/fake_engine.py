@@ -32,6 +32,7 @@ class Faults(StrEnum):
     NO_PAGE = "no-page"
     HTML = "html"
     HANGS = "hangs"
+    STALLS = "stalls"
     FLOODS = "floods"
     DIES = "dies"
     REFUSES = "refuses"
@@ -43,6 +44,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fault: Faults
     served = count(1)
+    pages = count(1)
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing but what a fault says is printed."""
@@ -91,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(404, "")
         elif self.fault is Faults.HTML:
             self._answer(200, "<html><body>Sign in</body></html>")
-        elif self.fault is Faults.HANGS:
+        elif self.fault is Faults.HANGS or (self.fault is Faults.STALLS and next(self.pages) > 1):
             threading.Event().wait(60)
         else:
             self._answer(200, PAGE.format(running=0, requests=0))

@@ -27,6 +27,7 @@ ORDER = (
     Faults.FLOODS,
     Faults.DIES,
     Faults.REFUSES,
+    Faults.STALLS,
 )
 """The concurrency of a point is 1 + the place of its fault: a recipe may ask for the one only."""
 MISSING = len(ORDER) + 1
@@ -136,6 +137,22 @@ def test_a_page_that_hangs_does_not_hold_up_the_load(bad: Bad) -> None:
     # Two scrapes would already take longer than this.
     assert (max(sent) - min(sent)) / 1e9 < 4
     assert len(records) == REQUESTS
+
+
+def test_a_page_that_stalls_under_load_leaves_its_counters_unknown(bad: Bad) -> None:
+    client = bad.point(1 + ORDER.index(Faults.STALLS)).client()
+    result = bad.result(Faults.STALLS)
+    assert client.metrics is not None
+    assert client.metrics.pages == 1
+    assert client.metrics.failed >= 1
+    assert client.metrics.problem == "/metrics: no answer within 2 s"
+    assert client.totals is None
+    assert result.notes["counters"] == (
+        "not compared: no metrics page before the load or after it (/metrics: no answer within 2 s)"
+    )
+    assert result.metrics["engine_running"] is None
+    assert result.notes["engine_running"] == "fewer than two scrapes"
+    assert result.counts["ok"] == REQUESTS
 
 
 def test_a_flood_is_named_and_disturbs_nothing(bad: Bad) -> None:
