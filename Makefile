@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: quickstart test lint docs clean
+.PHONY: quickstart test test-engines lint docs clean
 
 quickstart: $(VENV)/core  ## the main job: a simulated sweep and its page
 	# Code 5: the sweep is complete and a point is invalid. On a busy machine that is an answer.
@@ -16,6 +16,17 @@ test: $(VENV)/dev  ## every check: style, types, tests
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# vLLM on CPU, 3 GB, in an environment of its own; or in the one that INFEROMETER_ENGINES_ENV names.
+ifdef INFEROMETER_ENGINES_ENV
+ENGINES := $(INFEROMETER_ENGINES_ENV)
+else
+ENGINES := .venv-engines
+test-engines: $(ENGINES)/ready
+endif
+
+test-engines: $(VENV)/dev  ## a real engine, started and measured; no part of test
+	INFEROMETER_ENGINES_ENV=$(abspath $(ENGINES)) $(BIN)/pytest tests/engines
+
 lint: $(VENV)/dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -25,7 +36,7 @@ docs: $(VENV)/dev  ## docs/cli.md from the help texts
 	$(BIN)/python tests/docs/docs_cli.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-engines
 
 $(VENV)/core: requirements/core.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,4 +46,11 @@ $(VENV)/core: requirements/core.txt pyproject.toml
 
 $(VENV)/dev: $(VENV)/core requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@
+
+# Without its dependencies: the list is whole, and leaves out what breaks beside the CPU's torch.
+.venv-engines/ready: requirements/engines.txt tests/engines/dist_info.py
+	$(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/engines.txt
+	.venv-engines/bin/python tests/engines/dist_info.py
 	touch $@

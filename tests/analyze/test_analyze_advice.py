@@ -26,9 +26,9 @@ def result(dram_gb: int = 0, **metrics: float) -> Result:
     ("given", "facts", "says"),
     [
         (
-            result(engine_queue_time_p50_s=16.2, engine_running_max=2),
+            result(engine_queue_time_mean_s=16.2, engine_running_max=2),
             {"max_running": 2.0},
-            "waited 16.20 s in the median with all 2 places taken",
+            "waited 16.20 s on average with all 2 places taken",
         ),
         (
             result(engine_running_max=8),
@@ -58,8 +58,15 @@ def test_each_advice_names_its_two_numbers(
     ("given", "facts"),
     [
         (result(), {}),
-        (result(engine_queue_time_p50_s=16.2, engine_running_max=2), {"max_running": 3.0}),
-        (result(engine_queue_time_p50_s=0.09, engine_running_max=2), {"max_running": 2.0}),
+        (result(engine_queue_time_mean_s=16.2, engine_running_max=2), {"max_running": 3.0}),
+        (result(engine_queue_time_mean_s=0.09, engine_running_max=2), {"max_running": 2.0}),
+        # What an empty queue looks like where the first bucket ends at 0.3 s.
+        (
+            result(
+                engine_queue_time_mean_s=4e-5, engine_queue_time_p50_s=0.15, engine_running_max=2
+            ),
+            {"max_running": 2.0},
+        ),
         (result(engine_running_max=64), {"largest_graph": 64.0, "graphs_bytes": GIB}),
         (result(engine_kv_use_max=0.5), {}),
         (result(engine_preemptions=0), {}),

@@ -80,6 +80,19 @@ def test_lanes_that_do_not_overlap_have_no_steady_part() -> None:
     assert find_windows(columns(records), COUNTED, 2).steady is False
 
 
+def test_tokens_that_never_showed_a_text_are_as_of_the_last_that_did() -> None:
+    some = [
+        record(0, [10, 20, 30], tokens=[1, 2, 1], completion=6),
+        record(0, [10, 20, 30], tokens=[1, 2, 1], completion=4),
+        record(0, [10, 20, 30], completion=6),
+    ]
+    cols = columns(some)
+    assert output_inside(cols, window(0, 100)).tolist() == [6, 4, 6]
+    assert output_inside(cols, window(0, 29)).tolist() == [3, 3, 4]
+    assert output_inside(cols, window(29, 30)).tolist() == [3, 1, 2]
+    assert output_inside(cols, window(30, 100)).tolist() == [0, 0, 0]
+
+
 def test_a_counted_run_without_tokens_keeps_the_window_of_its_client() -> None:
     records = [record(0, status=Status.TIMEOUT, end=500)]
     assert find_windows(columns(records), COUNTED, 1).whole == COUNTED

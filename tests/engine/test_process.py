@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from inferometer.engine import process
+from inferometer.engine import place, process
 from inferometer.engine.ask import ServedModel, get, page, served_models
-from inferometer.engine.place import fill, free_port
+from inferometer.engine.place import fill, free_port, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
 
@@ -69,6 +69,35 @@ def test_a_port_beside_the_site_s_is_counted_from_it() -> None:
 def test_a_free_port_can_be_listened_on() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as listener:
         assert listener.getsockname()[1] > 1023
+
+
+def test_a_port_in_use_is_passed_by_with_all_that_stand_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = free_port()
+    monkeypatch.setattr(place, "FIRST", first)
+    monkeypatch.setattr(place, "LAST", first + 10 * place.STEP)
+    with socket.socket() as taken:
+        # On one address only: an engine that binds all of them would still fail.
+        taken.bind(("127.0.0.1", first + 3))
+        taken.listen()
+        with held_port(["{port}"]) as alone:
+            assert alone == first
+            with held_port(["{port}"]) as other:
+                assert other > first, "two runs have the same port"
+        with held_port(["{port+3}", "{port+1}"]) as beside:
+            assert beside > first
+
+
+def test_where_every_port_is_in_use_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = free_port()
+    monkeypatch.setattr(place, "FIRST", first)
+    monkeypatch.setattr(place, "LAST", first + 1)
+    with socket.socket() as taken:
+        taken.bind(("", first))
+        taken.listen()
+        with pytest.raises(EngineError, match=f"no free port between {first} and {first + 1}"):
+            held_port([]).__enter__()
 
 
 def test_its_output_is_kept_after_what_is_there_and_its_environment_is_ours_and_more(

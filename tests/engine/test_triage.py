@@ -34,6 +34,10 @@ FAILED = {
     ),
     "out of host memory": ("Out of memory: Killed process 4711 (python3) total-vm:97GB",),
     "graph capture killed": ("Capturing CUDA graphs (FULL): 31% worker 3 killed by SIGKILL",),
+    "GPU missing": (
+        "torch.AcceleratorError: CUDA error: invalid device ordinal",
+        "GPU device may be out of range, do you have enough GPUs?",
+    ),
     "driver": ("RuntimeError: CUDA error: an illegal memory access was encountered",),
     "collective communication": (
         "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, unhandled",
@@ -53,6 +57,24 @@ def test_each_known_failure_is_named(name: str) -> None:
 def test_every_failure_of_the_table_has_a_log() -> None:
     table = yaml.safe_load((Path(module.__file__).parent / "data" / "log.yaml").read_text())
     assert {failure["name"] for failure in table["failures"]} == set(FAILED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: No HIP GPUs are available",
+        "nvidia-container-cli: device error: 9: unknown device: unknown.",
+        'Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
+        "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=9",
+        "Failed to initialize NVML: Insufficient Permissions",
+        "Unable to open /dev/kfd read-write: Permission denied",
+    ],
+)
+def test_a_gpu_that_is_not_there_or_not_ours_is_named(line: str) -> None:
+    (failure,) = log("INFO 01-02 03:04:05 starting", line).failures
+    assert (failure.name, failure.text) == ("GPU missing", line)
+    assert "CUDA_VISIBLE_DEVICES" in failure.advice
 
 
 def test_the_cause_is_named_before_its_consequence() -> None:
@@ -77,6 +99,32 @@ def test_a_real_start(shared_data: Path) -> None:
     assert report.facts["compile_s"] == 37.86
     assert report.facts["largest_graph"] == 512
     assert report.failures == ()
+
+
+def test_a_start_on_a_cpu_that_compiles_nothing() -> None:
+    report = log(
+        "(APIServer pid=1) INFO 11-30 09:15:37 [utils.py:9] non-default args: {'max_num_seqs': 4}",
+        "(APIServer pid=1) WARNING 11-30 09:16:48 [vllm.py:1703] Enforce eager set, disabling "
+        "torch.compile, CUDAGraphs, and JIT kernel warmup.",
+        "(Worker pid=3) INFO 11-30 09:19:54 [cpu_model_runner.py:68] Starting to load model m...",
+        "(Worker pid=3) INFO 11-30 09:19:55 [default_loader.py:501] Loading weights took 0.08 "
+        "seconds",
+        "(Worker pid=3) INFO 11-30 09:19:59 [cpu_worker.py:260] Explicitly set (1.0/23.54) GiB for "
+        "KV cache on node 0.",
+        "(EngineCore pid=2) INFO 11-30 09:19:59 [kv_cache_utils.py:2327] CPU KV cache size: "
+        "262,144 tokens, Maximum concurrency for 4,096 tokens per request: 64.00x",
+        "INFO:     Application startup complete.",
+    )
+    assert [(phase.name, phase.at_s) for phase in report.phases] == [
+        ("loading weights", 257),
+        ("serving", 262),
+    ]
+    assert report.facts == {
+        "max_running": 4,
+        "weights_s": 0.08,
+        "kv_pool_bytes": 1 << 30,
+        "kv_pool_tokens": 262_144,
+    }
 
 
 def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> None:

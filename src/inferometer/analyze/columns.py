@@ -75,6 +75,11 @@ class Columns:
         return mask
 
     @property
+    def shown(self) -> Ints:
+        """Tokens of all events (events, where not counted)."""
+        return self.source.each("tokens")[self.rows]
+
+    @property
     def at_first(self) -> Ints:
         """Tokens of all events that share the first one's stamp."""
         return self.source.each("at_first")[self.rows]

@@ -40,8 +40,8 @@ class Events:
         self._scan([_span(window) for window in windows], pooled)
 
     def each(self, name: str) -> Ints:
-        """int64[n]: `at_first` tokens at the first stamp, `coalesced` events, and whether the first
-        event is, `first_coalesced`.
+        """int64[n]: `tokens` of all events, `at_first` of those at the first stamp, how many events
+        are `coalesced`, and whether the first one is, `first_coalesced`.
         """
         if name not in self._each:
             self._scan([], None)
@@ -61,12 +61,13 @@ class Events:
 
     def _scan(self, spans: list[Span], pooled: Bools | None) -> None:
         inside = {span: np.zeros(self.count, np.int64) for span in spans}
-        names = ("at_first", "coalesced", "first_coalesced")
+        names = ("tokens", "at_first", "coalesced", "first_coalesced")
         each = {name: np.zeros(self.count, np.int64) for name in names}
         gaps, itl = Pool(), Pool()
         for batch in self._batches():
             here = slice(batch.first, batch.first + len(batch.counted))
             at_ns, tokens, offsets = batch.at_ns, batch.tokens, batch.offsets
+            each["tokens"][here] = metrics.segment_sums(tokens, offsets)
             each["at_first"][here] = metrics.tokens_at_first(at_ns, tokens, offsets)
             each["coalesced"][here] = metrics.segment_sums(batch.coalesced, offsets)
             some = np.flatnonzero(np.diff(offsets))

@@ -88,7 +88,7 @@ def analyze_point(inputs: PointInputs) -> Result:
     windows = find_windows(cols, inputs.client.window, inputs.client.lanes, open_loop=open_loop)
     population = cols.take(sent_inside(cols, windows.whole))
     figures = _figures(inputs, cols, population, windows)
-    compared = counters(cols, inputs.totals)
+    compared = counters(cols, inputs.totals, inputs.metrics)
     notes = {name: figure.why for name, figure in figures.items() if figure.why is not None}
     if compared.skipped is not None:
         notes["counters"] = compared.skipped

@@ -12,7 +12,7 @@ import numpy as np
 from inferometer import metrics
 from inferometer.analyze.columns import Columns
 from inferometer.analyze.latency import PERCENTS
-from inferometer.core import ClientReport, EngineTotals, Status
+from inferometer.core import ClientReport, EngineTotals, MetricsReport, Status
 from inferometer.metrics import Figure, Floats
 from inferometer.store import ABSENT, STATUSES
 
@@ -97,14 +97,16 @@ def token_figures(population: Columns) -> dict[str, Figure]:
     }
 
 
-def counters(cols: Columns, totals: EngineTotals | None) -> Counters:
+def counters(
+    cols: Columns, totals: EngineTotals | None, report: MetricsReport | None = None
+) -> Counters:
     """Client and engine over the whole run, warm-up included.
 
     Only comparable when every request ended OK: what an engine counts of a broken-off one differs
-    by engine, and the client never saw its usage.
+    by engine, and the client never saw its usage. `report` says why there are no totals.
     """
     if totals is None:
-        return Counters((), "the engine publishes no counters")
+        return Counters((), _not_counted(report))
     odd = sorted({STATUSES[code] for code in cols.status.tolist()} - {Status.OK})
     if odd:
         return Counters((), f"not compared: requests ended {', '.join(odd)}")
@@ -121,6 +123,12 @@ def counters(cols: Columns, totals: EngineTotals | None) -> Counters:
             compared.append(Counter(family, client, engine))
     skipped = f"not known to both sides: {', '.join(missing)}" if missing else None
     return Counters(tuple(compared), skipped)
+
+
+def _not_counted(report: MetricsReport | None) -> str:
+    if report is None or report.path is None:
+        return "the engine publishes no counters"
+    return f"not compared: no metrics page before the load or after it ({report.problem})"
 
 
 def _sum(counts: metrics.Ints) -> int | None:

@@ -47,11 +47,14 @@ def counts_in_rates(cols: Columns) -> Bools:
 def output_inside(cols: Columns, window: Window) -> metrics.Floats:
     """Output tokens of each request that arrived in the window, float64[n].
 
-    Without counts a chunk the final count is spread evenly over the request's events.
+    Without counts a chunk the final count is spread evenly over the request's events. Tokens that
+    never showed a text (half a character at the end, an end token) are taken as of its last event.
     """
     inside = cols.inside(window)
     spread = cols.osl / np.maximum(cols.events, 1)
-    return np.where(cols.counted, 1.0, spread) * inside
+    ended = (cols.last_ns > window.start_ns) & (cols.last_ns <= window.end_ns)
+    unseen = np.where(ended, np.maximum(cols.osl - cols.shown, 0), 0)
+    return np.where(cols.counted, inside + unseen, spread * inside)
 
 
 def first_inside(cols: Columns, window: Window) -> Bools:

@@ -28,12 +28,15 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One point, or one log by itself. `failure` is why a point could not be measured."""
+    """One point, or one log by itself. `failure` is why a point could not be measured,
+    `log_problem` why its log is not whole.
+    """
 
     name: str
     log: LogReport | None
     result: Result | None
     failure: str | None
+    log_problem: str | None = None
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -88,7 +91,8 @@ def _examined(target: Path) -> Iterator[Examined]:
 def _of_point(folder: PointDir) -> Examined:
     log = triage_file(folder.server_log) if folder.server_log.exists() else None
     result = folder.result() if folder.done else None
-    return Examined(folder.path.name, log, result, folder.failure())
+    lost = folder.client().log_problem if folder.done else None
+    return Examined(folder.path.name, log, result, folder.failure(), lost)
 
 
 def _lines(found: Examined) -> Iterator[str]:
@@ -99,6 +103,8 @@ def _lines(found: Examined) -> Iterator[str]:
         yield f"  {found.result.verdict.level}"
         for reason in found.result.verdict.reasons:
             yield f"    {reason.code}: {reason.message}"
+    if found.log_problem is not None:
+        yield f"  {found.log_problem}: what follows is of its first part"
     if found.log is not None:
         yield from (f"  {line}" for line in _log_lines(found.log))
     for advice in found.advice:
@@ -135,6 +141,7 @@ def _as_json(found: Examined) -> dict[str, object]:
     return {
         "name": found.name,
         "failure": found.failure,
+        "log_problem": found.log_problem,
         "verdict": None if found.result is None else asdict(found.result.verdict),
         "log": None if found.log is None else asdict(found.log),
         "advice": [asdict(advice) for advice in found.advice],

@@ -6,6 +6,7 @@ The first part stays in `server.log`; of what comes after it the last part is ke
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -16,13 +17,18 @@ from inferometer.engine.triage import LogReader, LogReport
 HEAD_BYTES = 16 << 20
 """A start of eight ranks at debug level is a few MiB."""
 TAIL_BYTES = 16 << 20
+LINE_BYTES = 256 << 10
+"""A piece of what comes without a newline: progress bars may write for hours without one."""
 
 
 class LogCapture:
-    """Copies a pipe to its files in a thread. A full disk ends the copy, never the engine."""
+    """Copies a pipe to its files in a thread. A full disk ends the copy, never the reading: an
+    engine whose pipe nobody reads stands still.
+    """
 
     def __init__(self, log: Path) -> None:
         self.problem: str | None = None
+        """Why the files do not hold all that was printed."""
         self._log = log
         self._tail = log.with_name(f"{log.stem}.tail{log.suffix}")
         self._older = log.with_name(f"{log.stem}.tail.1{log.suffix}")
@@ -55,11 +61,20 @@ class LogCapture:
             return self._reader.report()
 
     def _run(self, pipe: BinaryIO) -> None:
-        with pipe, self._log.open("ab", buffering=0) as head:
-            for line in pipe:
+        with pipe, contextlib.ExitStack() as cleanup:
+            head = None
+            try:
+                head = cleanup.enter_context(self._log.open("ab", buffering=0))
+            except OSError as error:
+                self._lost(error)
+            for line in iter(lambda: pipe.readline(LINE_BYTES), b""):
                 with self._lock:
                     self._reader.take(line)
-                self._keep(head, line)
+                if head is not None:
+                    self._keep(head, line)
+
+    def _lost(self, error: OSError) -> None:
+        self.problem = f"the log could not be kept: {error.strerror}"
 
     def _keep(self, head: BinaryIO, line: bytes) -> None:
         if self.problem is not None:
@@ -72,7 +87,7 @@ class LogCapture:
                 self._written = HEAD_BYTES
                 self._keep_tail(line)
         except OSError as error:
-            self.problem = f"the log could not be kept: {error.strerror}"
+            self._lost(error)
 
     def _keep_tail(self, line: bytes) -> None:
         if self._tail.exists() and self._tail.stat().st_size + len(line) > TAIL_BYTES:

@@ -166,7 +166,8 @@ class EngineProcess:
             first = report.failures[0]
             return f"{first.name} (line {first.line}: {first.text}); {first.advice}"
         tail = report.last[-TAIL_LINES:]
-        return "its log ends: " + " | ".join(tail) if tail else "its log is empty"
+        said = "its log ends: " + " | ".join(tail) if tail else "its log is empty"
+        return said if self.log.problem is None else f"{said} ({self.log.problem})"
 
     def stop(self) -> None:
         """End the whole group: politely, then for certain."""

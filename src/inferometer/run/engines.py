@@ -38,6 +38,9 @@ class RunningEngine(Protocol):
 
     def died(self) -> str | None: ...
 
+    @property
+    def log_problem(self) -> str | None: ...
+
     def log_report(self) -> LogReport | None: ...
 
 
@@ -48,6 +51,7 @@ class ExternalEngine:
     base_url: str
     pid: int | None = None
     image_digest: str | None = None
+    log_problem: str | None = None
 
     def died(self) -> str | None:
         """Not ours to know; its failures show in the requests."""
@@ -72,6 +76,11 @@ class StartedEngine:
     def pid(self) -> int | None:
         """The leader of the engine's process group."""
         return self.engine.pid
+
+    @property
+    def log_problem(self) -> str | None:
+        """Why the kept log is not whole; None where it is."""
+        return self.engine.log.problem
 
     def died(self) -> str | None:
         """How the engine or what stands beside it ended; None while all run."""

@@ -68,14 +68,22 @@ def measure_point(
             finally:
                 watch.load_is_over()
             died = engine.died()
-            image = engine.image_digest
+            image, log_problem = engine.image_digest, engine.log_problem
     finally:
         watch.stop()
     observer.phase("judging")
     _merge_samples(folder, watch.samples)
     _keep_pages(folder, watch)
     client = ClientFile(
-        FORMAT, provenance, report, watch.totals, died, watch.gpus, image, watch.metrics
+        format=FORMAT,
+        provenance=provenance,
+        client=report,
+        totals=watch.totals,
+        engine_died=died,
+        gpus=watch.gpus,
+        image_digest=image,
+        metrics=watch.metrics,
+        log_problem=log_problem,
     )
     return judge(sweep, job, folder, client)
 

@@ -105,6 +105,8 @@ class ClientFile:
     """Of the image that ran; None outside of a container."""
     metrics: MetricsReport | None = None
     """None in virtual time, where there is no page."""
+    log_problem: str | None = None
+    """Why the kept log of the engine is not whole."""
 
 
 class PointDir:
