@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer.audit.flatten import Change, compared, text_of, tree_of
+from inferometer.audit.flatten import Change, apart, compared, text_of, tree_of
 from inferometer.audit.pairs import Arm, Rung, paired
 from inferometer.audit.revision import Revision, State
 from inferometer.core import LaunchPlan, Origin
@@ -162,7 +162,10 @@ def _facts(name: str, was: State, now: State) -> list[_Fact]:
         one_sided = Change((LAUNCH,), *(RESOLVES if s.plan else None for s in (was, now)))
         changes = [one_sided, *compared(tree_of(was.point, None), tree_of(now.point, None))]
     else:
-        changes = compared(was.tree, now.tree)
+        only = apart(was.point, now.point)
+        if was.plan is not None:
+            only |= apart(was.plan, now.plan)
+        changes = compared(*(tree_of(side.point, side.plan, only) for side in (was, now)))
     if was.point.config != now.point.config:
         changes.insert(0, Change(("config",), was.point.config, now.point.config))
     found = changes or list(_raw(was.plan, now.plan))

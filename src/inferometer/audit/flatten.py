@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from inferometer.core import LaunchPlan, Point
@@ -36,16 +37,26 @@ class Change(NamedTuple):
         return ".".join(self.path)
 
 
-def tree_of(point: Point, plan: LaunchPlan | None) -> dict[str, Any]:
-    """All values by section: those of the plan, and of the point what no section of it says."""
-    own = _fields(point, _NOT_COMPARED)
+def tree_of(
+    point: Point, plan: LaunchPlan | None, only: Container[str] | None = None
+) -> dict[str, Any]:
+    """All values by section: those of the plan, and of the point what no section of it says. `only`
+    keeps to some fields of both.
+    """
+    own = _fields(point, _NOT_COMPARED, only)
     if plan is None:
         return own
-    planned = _fields(plan, ("origins",))
+    planned = _fields(plan, ("origins",), only)
     shared = {name for name in own if name in planned and _says(planned[name], own[name])}
     clashing = {name: own[name] for name in own if name in planned and name not in shared}
     alone = {name: value for name, value in own.items() if name not in planned}
     return alone | planned | ({"point": clashing} if clashing else {})
+
+
+def apart(old: object, new: object) -> set[str]:
+    """The fields that are not equal: only they need be taken apart."""
+    names = (field.name for field in dataclasses.fields(old))  # type: ignore[arg-type]
+    return {name for name in names if getattr(old, name) != getattr(new, name)}
 
 
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
@@ -96,26 +107,37 @@ def _says(planned: Any, own: Any) -> bool:
     return bool(planned == own) or own is None
 
 
-def _fields(value: Any, left_out: Sequence[str] = ()) -> dict[str, Any]:
+def _fields(
+    value: Any, left_out: Sequence[str] = (), only: Container[str] | None = None
+) -> dict[str, Any]:
     return {
-        field.name: _value(getattr(value, field.name), field.name)
-        for field in dataclasses.fields(value)
-        if field.name not in left_out
+        name: _value(getattr(value, name), name)
+        for name in _names(value.__class__) or ()
+        if name not in left_out and (only is None or name in only)
     }
 
 
+@lru_cache(maxsize=64)
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass; None of anything else."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _value(value: Any, name: str) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value, ("origins",))
     match value:
-        case Mapping():
-            return {str(key): _value(part, "") for key, part in value.items()}
-        case tuple() | list():
-            return _listed(value, name)
         case str():
             return _unpacked(value)
-        case _:
+        case None | bool() | int() | float():
             return value
+        case tuple() | list():
+            return _listed(value, name)
+        case Mapping():
+            return {str(key): _value(part, "") for key, part in value.items()}
+        case _:
+            known = _names(value.__class__) is not None
+            return _fields(value, ("origins",)) if known else value
 
 
 def _listed(value: Sequence[Any], name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +20,7 @@ from inferometer.audit.finding import Finding, Level
 from inferometer.audit.flatten import values_of
 from inferometer.audit.revision import Revision, State
 from inferometer.audit.stale import Stored
+from inferometer.core import LaunchPlan
 from inferometer.errors import InputError
 from inferometer.plan import evaluate, read_document, read_file
 from inferometer.plan.expressions import check as check_expression
@@ -128,19 +129,24 @@ class _View:
     state: State
     _values: dict[str, str] | None = None
     _text: bytes | None = None
+    _having: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
     def having(self, globs: Sequence[str]) -> dict[str, str]:
         """The values whose key matches."""
+        asked = tuple(globs)
+        if asked not in self._having:
+            self._having[asked] = self._matching(asked)
+        return self._having[asked]
+
+    def _matching(self, globs: tuple[str, ...]) -> dict[str, str]:
         simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
-        if len(simple) == len(globs):
-            return simple
-        wanted = [glob for glob in globs if self._may_have(glob)]
+        wanted = [glob for glob in globs if glob not in simple and self._may_have(glob)]
         if not wanted:
-            return {}
+            return simple
         if self._values is None:
             self._values = {".".join(path): text for path, text in values_of(self.state.tree)}
         plain = [glob for glob in wanted if not set("*?[") & set(glob)]
-        found = {key: self._values[key] for key in plain if key in self._values}
+        found = simple | {key: self._values[key] for key in plain if key in self._values}
         wild = [glob for glob in wanted if glob not in plain]
         for key, text in self._values.items() if wild else ():
             if any(fnmatchcase(key, glob) for glob in wild):
@@ -156,10 +162,14 @@ class _View:
     def _may_have(self, glob: str) -> bool:
         """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
         if self._text is None:
-            self._text = orjson.dumps((self.state.point, self.state.plan))
+            plan = self.state.plan
+            launch = plan and [getattr(plan, name) for name in _LAUNCH]
+            self._text = orjson.dumps((self.state.point, launch))
         words = _WORDS.findall(glob)
         return not words or words[-1].encode() in self._text
 
+
+_LAUNCH = tuple(each.name for each in fields(LaunchPlan) if each.name != "origins")
 
 Broken = tuple[str, str, str | None, str | None]
 """Point, message, key, value."""
