@@ -19,6 +19,7 @@ from inferometer.core import LaunchPlan, Point
 Path = tuple[str, ...]
 _NOT_COMPARED = ("config", "conc", "repeat")
 """Fields of a point that say which it is, not how it is launched."""
+LAUNCH_NAME = re.compile(r"(?:prefill|decode|aggregated|router)_\d+(?:_node\d+)?")
 _NUMBER = re.compile(r"-\.?\d")
 _MAX_JSON = 200_000
 _MAX_DEPTH = 40
@@ -46,17 +47,39 @@ def tree_of(
     own = _fields(point, _NOT_COMPARED, only)
     if plan is None:
         return own
-    planned = _fields(plan, ("origins",), only)
+    planned = _fields(plan, ("origins", "launches", "side"), only)
+    planned |= _processes(plan, only)
     shared = {name for name in own if name in planned and _says(planned[name], own[name])}
     clashing = {name: own[name] for name in own if name in planned and name not in shared}
     alone = {name: value for name, value in own.items() if name not in planned}
     return alone | planned | ({"point": clashing} if clashing else {})
 
 
+def _processes(plan: LaunchPlan, only: Container[str] | None) -> dict[str, Any]:
+    """Launches by their names, and side processes under that of the launch they are beside: as
+    origins have them (`prefill_0.argv.--x`, `prefill_0.side.NAME`).
+    """
+    found: dict[str, Any] = {}
+    if only is None or "launches" in only:
+        for launch in plan.launches:
+            found[launch.name] = _fields(launch, ("role", "index", "node_rank"))
+    if only is None or "side" in only:
+        for process in plan.side:
+            holder = found if process.beside is None else found.setdefault(process.beside, {})
+            holder.setdefault("side", {})[process.name] = _fields(process, ("name", "beside"))
+    return found
+
+
 def apart(old: object, new: object) -> set[str]:
     """The fields that are not equal: only they need be taken apart."""
     names = (field.name for field in dataclasses.fields(old))  # type: ignore[arg-type]
     return {name for name in names if getattr(old, name) != getattr(new, name)}
+
+
+def bare(key: str) -> str:
+    """A key without the name of its launch."""
+    name, _, rest = key.partition(".")
+    return rest if rest and LAUNCH_NAME.fullmatch(name) else key
 
 
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
