@@ -12,6 +12,7 @@ from inferometer.audit.difference import Difference
 from inferometer.audit.entries import Claim, Entry
 from inferometer.audit.facts import Facts, Value, claimed_text, holds
 from inferometer.audit.finding import Finding
+from inferometer.audit.flatten import bare
 from inferometer.audit.names import meant
 from inferometer.errors import nearest
 
@@ -36,24 +37,26 @@ def _key(
 ) -> Iterator[Finding]:
     assert claim.key is not None
     keys = meant(claim.key, facts.keys(names))
-    if len(keys) > 1:
+    if len({bare(key) for key in keys}) > 1:
         listed = ", ".join(keys[:5])
         yield _finding(entry, claim, "ambiguous", f"{claim.key} may be any of {listed}; say which")
         return
     if not keys:
         yield _without(entry, claim, names, facts)
         return
-    (key,) = keys
-    wrong: dict[tuple[str | None, str | None], list[str]] = {}
-    for name in names:
-        value = facts.value(name, key)
-        if value is None or (value.moved is None and name not in facts.came):
-            continue
-        covered.add((name, value.moved.key if value.moved else key))
-        if not _agrees(claim, value, name, facts):
-            wrong.setdefault((value.old, value.new), []).append(name)
-    if wrong:
-        yield _contradiction(entry, claim, key, wrong)
+    # One flag of several launches is one claim, which holds at each.
+    for key in keys:
+        wrong: dict[tuple[str | None, str | None], list[str]] = {}
+        for name in names:
+            value = facts.value(name, key)
+            if value is None or (value.moved is None and name not in facts.came):
+                continue
+            covered.add((name, value.moved.key if value.moved else key))
+            if not _agrees(claim, value, name, facts):
+                wrong.setdefault((value.old, value.new), []).append(name)
+        if wrong:
+            yield _contradiction(entry, claim, key, wrong)
+            return
 
 
 def _agrees(claim: Claim, value: Value, name: str, facts: Facts) -> bool:

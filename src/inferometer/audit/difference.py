@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer.audit.flatten import Change, compared, text_of, tree_of
+from inferometer.audit.flatten import LAUNCH_NAME, Change, apart, compared, text_of, tree_of
+from inferometer.audit.outside import place_of
 from inferometer.audit.pairs import Arm, Rung, paired
 from inferometer.audit.revision import Revision, State
 from inferometer.core import LaunchPlan, Origin
@@ -25,6 +26,7 @@ Kind = Literal["value", "ladder", "added", "removed"]
 RESOLVES = "resolves"
 LAUNCH = "launch"
 """Key of a point that has a launch on one side only."""
+EXTERNAL = "external.sha256"
 _PASSED_ON = re.compile(r"\{(\w+)\}")
 
 
@@ -162,7 +164,10 @@ def _facts(name: str, was: State, now: State) -> list[_Fact]:
         one_sided = Change((LAUNCH,), *(RESOLVES if s.plan else None for s in (was, now)))
         changes = [one_sided, *compared(tree_of(was.point, None), tree_of(now.point, None))]
     else:
-        changes = compared(was.tree, now.tree)
+        only = apart(was.point, now.point)
+        if was.plan is not None:
+            only |= apart(was.plan, now.plan)
+        changes = compared(*(tree_of(side.point, side.plan, only) for side in (was, now)))
     if was.point.config != now.point.config:
         changes.insert(0, Change(("config",), was.point.config, now.point.config))
     found = changes or list(_raw(was.plan, now.plan))
@@ -173,12 +178,18 @@ def _raw(was: LaunchPlan | None, now: LaunchPlan | None) -> Iterator[Change]:
     """Texts that differ although their values agree: the order of flags, the form of a file."""
     if was is None or now is None:
         return
-    if was.argv != now.argv:
-        yield Change(("argv",), " ".join(was.argv), " ".join(now.argv))
-    for path, text in now.files.items():
-        if was.files.get(path) != text:
-            yield Change(("files", path), was.files.get(path), text)
-    if was.argv == now.argv and dict(was.files) == dict(now.files):
+    before = {"": was} | {launch.name: launch for launch in was.launches}
+    found = False
+    for name, launch in ({"": now} | {each.name: each for each in now.launches}).items():
+        old, path = before.get(name, launch), (name,) if name else ()
+        if old.argv != launch.argv:
+            found = True
+            yield Change((*path, "argv"), " ".join(old.argv), " ".join(launch.argv))
+        for file, text in launch.files.items():
+            if old.files.get(file) != text:
+                found = True
+                yield Change((*path, "files", file), old.files.get(file), text)
+    if not found:
         yield Change(("plan",), text_of(repr(was)), text_of(repr(now)))
 
 
@@ -225,8 +236,8 @@ def _grouped(
 
 
 def _folded(facts: Sequence[_Fact]) -> tuple[list[_Fact], dict[tuple[str, str], list[str]]]:
-    """Without values that only repeat a field of the point that is told by itself; those by (point,
-    key that tells it).
+    """Without values that only repeat a field of the point that is told by itself, or what the same
+    rule does to an earlier launch of the point; those by (point, key that tells it).
     """
     told = {
         (fact.point, fact.change.old, fact.change.new): fact
@@ -235,13 +246,25 @@ def _folded(facts: Sequence[_Fact]) -> tuple[list[_Fact], dict[tuple[str, str], 
     }
     kept: list[_Fact] = []
     also: dict[tuple[str, str], list[str]] = {}
+    launches: dict[object, _Fact] = {}
     for fact in facts:
         teller = told.get((fact.point, fact.change.old, fact.change.new))
-        if fact.source is None or teller is None or teller is fact:
+        if fact.source is None or teller is None:
+            teller = launches.setdefault(_in_launch(fact), fact)
+        if teller is fact:
             kept.append(fact)
         else:
             also.setdefault((fact.point, teller.change.key), []).append(fact.change.key)
     return kept, also
+
+
+def _in_launch(fact: _Fact) -> object:
+    """What one rule does at several launches of a point has in common; else this fact alone."""
+    name = fact.change.path[0]
+    if len(fact.change.path) == 1 or not LAUNCH_NAME.fullmatch(name):
+        return fact.point, fact.change.key
+    rules = tuple(_rule(origin) if origin else None for origin in (fact.old, fact.new))
+    return fact.point, fact.change.path[1:], fact.change.old, fact.change.new, rules, fact.derived
 
 
 def _cause(fact: _Fact) -> object:
@@ -265,8 +288,13 @@ def _difference(
     key = first.change.key
     repeats = [name for fact in facts for name in also.get((fact.point, key), ())]
     origin = first.new or first.old
-    if origin is None or first.source is not None:
-        file, line = head.place(subjects[first.point].config)
+    subject = subjects[first.point]
+    file: str | None
+    line: int | None
+    if key == EXTERNAL and (path := place_of(subject.state, head)) is not None:
+        file, line = path, None
+    elif origin is None or first.source is not None:
+        file, line = head.place(subject.config)
     else:
         file, line = origin.layer, origin.line
     return Difference(
@@ -294,7 +322,8 @@ def _follows(fact: _Fact, subject: Subject) -> Iterator[str]:
     assert fact.new is not None
     if subject.base is None:
         return
-    before, after = _names(subject.base), _names(subject.state)
+    launch = fact.change.path[0]
+    before, after = _names(subject.base, launch), _names(subject.state, launch)
     written = fact.new.expression or ""
     for name in dict.fromkeys(n for source in expressions(written) for n in names_in(source)):
         old, new = before.get(name), after.get(name)
@@ -302,12 +331,15 @@ def _follows(fact: _Fact, subject: Subject) -> Iterator[str]:
             yield f"{name} {old} -> {new}"
 
 
-def _names(state: State) -> dict[str, str | None]:
-    """What expressions may name at a point, as text, names that layers agree on included."""
+def _names(state: State, launch: str) -> dict[str, str | None]:
+    """What expressions may name at a point, as text, with the names that layers agree on for it, or
+    for one launch of it.
+    """
     found = {name: text_of(value) for name, value in point_names(state.point).items()}
     if state.recipes is not None:
         told = explain(state.point, state.recipes)
-        found |= {each.target[1]: each.value for each in told if each.target[0] == "let"}
+        agreed = [each for each in told if each.target[-2:-1] == ("let",)]
+        found |= {e.target[-1]: e.value for e in agreed if e.target[0] in ("let", launch)}
     return {name: found.get(name) for name in POINT_NAMES}
 
 

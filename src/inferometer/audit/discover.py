@@ -22,6 +22,9 @@ POLICY_FILE = "audit-policy.yaml"
 PACKAGE_RECIPES = "inferometer/plan/recipes"
 """Where the package's own layers lie below its source root: the audited tree may hold them."""
 PACKAGE_CODE = "inferometer/plan/"
+PACKAGE_FACTS = ("acceptance.yaml", "gpus.yaml")
+"""Facts of the catalog that a resolved value may rest on."""
+_FACTS = tuple(f"/inferometer/catalog/data/{name}" for name in PACKAGE_FACTS)
 _MASTER = re.compile(r"(?:.*[-_.])?master(?:[-_.].*)?\.ya?ml")
 _RUNNERS = re.compile(r"(?:.*[-_.])?runners?(?:[-_.].*)?\.ya?ml")
 _SIGNS = (b"search-space", b"model-prefix")
@@ -56,6 +59,8 @@ class Found:
     sets: tuple[ConfigSet, ...]
     package: str | None
     """Directory of the package's own layers in this tree; None: those installed are taken."""
+    facts: tuple[str, ...]
+    """The catalog's own tables in this tree, of which those installed are used."""
     code: tuple[str, ...]
     """The package's own code for plans, which is not run from here."""
     entries: tuple[str, ...]
@@ -83,6 +88,7 @@ def discover(tree: Tree, wanted: Wanted) -> Found:
     return Found(
         tuple(sets),
         package,
+        tuple(sorted(p for p in tree.entries if f"/{p}".endswith(_FACTS))),
         tuple(sorted(p for p in tree.entries if PACKAGE_CODE in f"/{p}" and p.endswith(".py"))),
         tuple(sorted(_entries(tree))),
         _one(tree, RECORD_FILE),

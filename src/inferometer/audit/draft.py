@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from inferometer.audit.claims import signed
-from inferometer.audit.difference import Comparison, Difference
+from inferometer.audit.difference import EXTERNAL, Comparison, Difference
 from inferometer.audit.facts import Facts, facts_of, holds
 
 WHY = "TODO: say why"
@@ -30,7 +30,7 @@ def draft(comparison: Comparison) -> str:
     entry: dict[str, Any] = {
         "config-keys": list(dict.fromkeys(subjects[name].config for name in touched)),
         "scenarios": sorted({_SCENARIOS[subjects[name].scenario] for name in touched}),
-        "description": [WHY],
+        "description": [WHY, *_files(comparison)],
         "link": LINK,
         "changes": [
             change
@@ -46,6 +46,15 @@ def draft(comparison: Comparison) -> str:
         width=96,
         default_flow_style=None,
     )
+
+
+def _files(comparison: Comparison) -> Iterator[str]:
+    """The files outside of the configs whose content differs, in words."""
+    for difference in comparison.differences:
+        if difference.key == EXTERNAL:
+            plan = comparison.subjects[difference.points[0]].state.plan
+            if plan is not None and plan.external is not None:
+                yield f"The engine settings in {plan.external.file} differ."
 
 
 class _Dumper(yaml.SafeDumper):

@@ -190,7 +190,17 @@ def _told(comparison: Comparison) -> Iterable[Finding]:
         if warning.message not in known:
             message = f"{warning.key}: {warning.message}" if warning.key else warning.message
             yield Finding("warning", "declared", message, warning.file, warning.line)
+    yield from _tables(base, head)
     blobs = [{path: side.tree.blob(path) for path in side.found.code} for side in (base, head)]
     if blobs[0] != blobs[1]:
         message = "the code that resolves plans differs too; it is not run from here, so a value"
         yield Finding("note", "code", f"{message} that only it changes is not seen", None)
+
+
+def _tables(base: Revision, head: Revision) -> Iterator[Finding]:
+    """Tables of the catalog that are not read from the revisions, where that may matter."""
+    for path in sorted({*base.found.facts, *head.found.facts}):
+        old, new = (s.tree.blob(path) if path in s.found.facts else None for s in (base, head))
+        if old != new:
+            what = "the table differs, and both sides are resolved with the one installed here"
+            yield Finding("warning", "catalog", f"{what}: values that it moves are not seen", path)

@@ -89,8 +89,8 @@ def facts_of(comparison: Comparison) -> Facts:
         for case in difference.cases:
             for name in case.points:
                 held = facts.moved.setdefault(name, {})
-                for key in (difference.key, *difference.also):
-                    held[key] = Value(case.old, case.new, difference)
+                value = Value(case.old, case.new, difference)
+                held |= dict.fromkeys((difference.key, *difference.also), value)
     return facts
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from inferometer.core import LaunchPlan, Point
@@ -18,6 +19,7 @@ from inferometer.core import LaunchPlan, Point
 Path = tuple[str, ...]
 _NOT_COMPARED = ("config", "conc", "repeat")
 """Fields of a point that say which it is, not how it is launched."""
+LAUNCH_NAME = re.compile(r"(?:prefill|decode|aggregated|router)_\d+(?:_node\d+)?")
 _NUMBER = re.compile(r"-\.?\d")
 _MAX_JSON = 200_000
 _MAX_DEPTH = 40
@@ -36,16 +38,48 @@ class Change(NamedTuple):
         return ".".join(self.path)
 
 
-def tree_of(point: Point, plan: LaunchPlan | None) -> dict[str, Any]:
-    """All values by section: those of the plan, and of the point what no section of it says."""
-    own = _fields(point, _NOT_COMPARED)
+def tree_of(
+    point: Point, plan: LaunchPlan | None, only: Container[str] | None = None
+) -> dict[str, Any]:
+    """All values by section: those of the plan, and of the point what no section of it says. `only`
+    keeps to some fields of both.
+    """
+    own = _fields(point, _NOT_COMPARED, only)
     if plan is None:
         return own
-    planned = _fields(plan, ("origins",))
+    planned = _fields(plan, ("origins", "launches", "side"), only)
+    planned |= _processes(plan, only)
     shared = {name for name in own if name in planned and _says(planned[name], own[name])}
     clashing = {name: own[name] for name in own if name in planned and name not in shared}
     alone = {name: value for name, value in own.items() if name not in planned}
     return alone | planned | ({"point": clashing} if clashing else {})
+
+
+def _processes(plan: LaunchPlan, only: Container[str] | None) -> dict[str, Any]:
+    """Launches by their names, and side processes under that of the launch they are beside: as
+    origins have them (`prefill_0.argv.--x`, `prefill_0.side.NAME`).
+    """
+    found: dict[str, Any] = {}
+    if only is None or "launches" in only:
+        for launch in plan.launches:
+            found[launch.name] = _fields(launch, ("role", "index", "node_rank"))
+    if only is None or "side" in only:
+        for process in plan.side:
+            holder = found if process.beside is None else found.setdefault(process.beside, {})
+            holder.setdefault("side", {})[process.name] = _fields(process, ("name", "beside"))
+    return found
+
+
+def apart(old: object, new: object) -> set[str]:
+    """The fields that are not equal: only they need be taken apart."""
+    names = (field.name for field in dataclasses.fields(old))  # type: ignore[arg-type]
+    return {name for name in names if getattr(old, name) != getattr(new, name)}
+
+
+def bare(key: str) -> str:
+    """A key without the name of its launch."""
+    name, _, rest = key.partition(".")
+    return rest if rest and LAUNCH_NAME.fullmatch(name) else key
 
 
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
@@ -96,26 +130,37 @@ def _says(planned: Any, own: Any) -> bool:
     return bool(planned == own) or own is None
 
 
-def _fields(value: Any, left_out: Sequence[str] = ()) -> dict[str, Any]:
+def _fields(
+    value: Any, left_out: Sequence[str] = (), only: Container[str] | None = None
+) -> dict[str, Any]:
     return {
-        field.name: _value(getattr(value, field.name), field.name)
-        for field in dataclasses.fields(value)
-        if field.name not in left_out
+        name: _value(getattr(value, name), name)
+        for name in _names(value.__class__) or ()
+        if name not in left_out and (only is None or name in only)
     }
 
 
+@lru_cache(maxsize=64)
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass; None of anything else."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _value(value: Any, name: str) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value, ("origins",))
     match value:
-        case Mapping():
-            return {str(key): _value(part, "") for key, part in value.items()}
-        case tuple() | list():
-            return _listed(value, name)
         case str():
             return _unpacked(value)
-        case _:
+        case None | bool() | int() | float():
             return value
+        case tuple() | list():
+            return _listed(value, name)
+        case Mapping():
+            return {str(key): _value(part, "") for key, part in value.items()}
+        case _:
+            known = _names(value.__class__) is not None
+            return _fields(value, ("origins",)) if known else value
 
 
 def _listed(value: Sequence[Any], name: str) -> Any:

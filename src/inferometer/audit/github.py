@@ -68,7 +68,7 @@ def _findings(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
 def _difference(difference: Difference) -> tuple[str, ...]:
     mark = f"derived ({', '.join(difference.follows) or 'same rule'})" if difference.derived else ""
     if difference.kind != "value":
-        told = describe(difference, difference.cases)
+        told = describe(difference, difference.cases).removeprefix(f"{difference.key} ")
     else:
         told = ", ".join(arrow(case.old, case.new) for case in difference.cases[:4])
         told += f" and {len(difference.cases) - 4} more" if len(difference.cases) > 4 else ""

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from inferometer.audit.flatten import bare
+
 IMAGE_WORDS = ("image", "镜像")
 LADDER_WORDS = ("concurrency", "concurrencies", "conc", "ladder", "并发")
 _SECTIONS = frozenset({"argv", "env", "files", "client", "workload", "router"})
@@ -146,7 +148,8 @@ def _is_written(word: str) -> bool:
 
 
 def _short(key: str) -> str:
-    """A key without its section."""
+    """A key without its launch and its section."""
+    key = bare(key)
     section, _, rest = key.partition(".")
     return rest if section in _SECTIONS and rest else key
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +17,11 @@ import orjson
 
 from inferometer.audit.difference import Comparison
 from inferometer.audit.finding import Finding, Level
-from inferometer.audit.flatten import values_of
+from inferometer.audit.flatten import bare, values_of
+from inferometer.audit.outside import Outside, outside_of
 from inferometer.audit.revision import Revision, State
 from inferometer.audit.stale import Stored
+from inferometer.core import LaunchPlan
 from inferometer.errors import InputError
 from inferometer.plan import evaluate, read_document, read_file
 from inferometer.plan.expressions import check as check_expression
@@ -42,6 +44,8 @@ class Check(Strict):
     ] = "error"
     keys: Items[Text] | None = None
     """Config keys that it is about; None: all."""
+    where: Items[Text] | None = None
+    """Points that have one of these keys are meant too, whatever their config key."""
     when: Text | None = None
     require: Items[Text] | None = None
     """One of these keys is there."""
@@ -66,10 +70,11 @@ class Check(Strict):
             except InputError as error:
                 yield from (Fault(("when",), problem.message) for problem in error.problems)
 
-    def is_about(self, state: State) -> bool:
+    def is_about(self, view: View) -> bool:
         """Whether a point is one that the check speaks of."""
-        config = state.point.config
-        if self.keys is not None and not any(fnmatchcase(config, key) for key in self.keys):
+        state = view.state
+        named = (fnmatchcase(state.point.config, key) for key in self.keys or ())
+        if self.keys is not None and not any(named) and not view.having(self.where or ()):
             return False
         return self.when is None or evaluate(self.when, point_names(state.point)) is True
 
@@ -108,12 +113,18 @@ def check_policy(
     policy: Policy, comparison: Comparison, stored: Mapping[str, Stored] | None
 ) -> tuple[Finding, ...]:
     """Every check over the points of the head. `stored`: results by digest; None: no store."""
-    views = {name: _View(name, s) for name, s in comparison.head.states.items()}
+    files: dict[str, Outside] = {}
+    views = {
+        name: View(name, state, outside_of(state, files))
+        for name, state in comparison.head.states.items()
+    }
     touched = {*comparison.changed, *comparison.added}
     found: list[Finding] = [*policy.findings]
     for check in policy.checks:
-        about = [view for view in views.values() if check.is_about(view.state)]
+        about = [view for view in views.values() if check.is_about(view)]
         found += _grouped(check, _broken(check, about, stored), touched, comparison)
+        if check.equal is not None:
+            found += _unread(check, about, comparison)
         if check.results is not None and about and stored is None:
             message = f"{check.name}: not checked, since no store is given (--store)"
             found.append(Finding("note", f"policy/{check.name}", message))
@@ -121,31 +132,46 @@ def check_policy(
 
 
 @dataclass(slots=True)
-class _View:
+class View:
     """A point with its values by key, worked out when a check asks."""
 
     name: str
     state: State
+    outside: Outside
     _values: dict[str, str] | None = None
     _text: bytes | None = None
+    _having: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
     def having(self, globs: Sequence[str]) -> dict[str, str]:
         """The values whose key matches."""
+        asked = tuple(globs)
+        if asked not in self._having:
+            self._having[asked] = self._matching(asked)
+        return self._having[asked]
+
+    def _matching(self, globs: tuple[str, ...]) -> dict[str, str]:
         simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
-        if len(simple) == len(globs):
-            return simple
-        wanted = [glob for glob in globs if self._may_have(glob)]
+        wanted = [glob for glob in globs if glob not in simple and self._may_have(glob)]
         if not wanted:
-            return {}
+            return simple
         if self._values is None:
-            self._values = {".".join(path): text for path, text in values_of(self.state.tree)}
+            held = {**self.state.tree, "external": self._external()}
+            self._values = {".".join(path): text for path, text in values_of(held)}
         plain = [glob for glob in wanted if not set("*?[") & set(glob)]
-        found = {key: self._values[key] for key in plain if key in self._values}
+        found = simple | {key: self._values[key] for key in plain if key in self._values}
+        if self.state.plan is not None and self.state.plan.launches:
+            # A flag of a launch is a flag, whichever launch it is of.
+            found |= {key: text for key, text in self._values.items() if bare(key) in plain}
         wild = [glob for glob in wanted if glob not in plain]
         for key, text in self._values.items() if wild else ():
             if any(fnmatchcase(key, glob) for glob in wild):
                 found[key] = text
         return found
+
+    def _external(self) -> dict[str, Any]:
+        """What the tree says of the file elsewhere, and what the file itself says."""
+        said = self.state.tree.get("external")
+        return {**(said if isinstance(said, dict) else {}), **self.outside.data}
 
     def _field(self, name: str) -> str | None:
         """A text that plan or point has under a plain name."""
@@ -156,17 +182,21 @@ class _View:
     def _may_have(self, glob: str) -> bool:
         """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
         if self._text is None:
-            self._text = orjson.dumps((self.state.point, self.state.plan))
+            plan = self.state.plan
+            launch = plan and [getattr(plan, name) for name in _LAUNCH]
+            self._text = orjson.dumps((self.state.point, launch)) + (self.outside.raw or b"")
         words = _WORDS.findall(glob)
         return not words or words[-1].encode() in self._text
 
+
+_LAUNCH = tuple(each.name for each in fields(LaunchPlan) if each.name != "origins")
 
 Broken = tuple[str, str, str | None, str | None]
 """Point, message, key, value."""
 
 
 def _broken(
-    check: Check, about: Sequence[_View], stored: Mapping[str, Stored] | None
+    check: Check, about: Sequence[View], stored: Mapping[str, Stored] | None
 ) -> Iterator[Broken]:
     if check.alike is not None:
         yield from _unlike(check.alike, about)
@@ -182,12 +212,12 @@ def _broken(
             yield from _unmeasured(check.results, view, stored)
 
 
-def _lacking(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+def _lacking(globs: Sequence[str], view: View) -> Iterator[Broken]:
     if view.state.plan is not None and not view.having(globs):
         yield view.name, f"none of {', '.join(globs[:3])} is set", None, None
 
 
-def _unequal(globs: Sequence[str], view: _View) -> Iterator[Broken]:
+def _unequal(globs: Sequence[str], view: View) -> Iterator[Broken]:
     held = view.having(globs)
     if len(set(held.values())) > 1:
         key, value = next(iter(held.items()))
@@ -195,7 +225,7 @@ def _unequal(globs: Sequence[str], view: _View) -> Iterator[Broken]:
         yield view.name, f"{key} is {value}, {other[0]} is {other[1]}", key, value
 
 
-def _forbidden(forbid: Mapping[str, Sequence[str]], view: _View) -> Iterator[Broken]:
+def _forbidden(forbid: Mapping[str, Sequence[str]], view: View) -> Iterator[Broken]:
     for glob, texts in forbid.items():
         for key, value in view.having([glob]).items():
             for text in texts:
@@ -203,9 +233,9 @@ def _forbidden(forbid: Mapping[str, Sequence[str]], view: _View) -> Iterator[Bro
                     yield view.name, f"{key} is {value}, like {text}", key, value
 
 
-def _unlike(globs: Sequence[str], about: Sequence[_View]) -> Iterator[Broken]:
+def _unlike(globs: Sequence[str], about: Sequence[View]) -> Iterator[Broken]:
     """Points of a curve that differ from what its first point does."""
-    curves: dict[tuple[str, str], list[_View]] = {}
+    curves: dict[tuple[str, str], list[View]] = {}
     for view in about:
         if view.state.plan is not None:
             curve = (view.state.point.config, view.state.point.scenario.label)
@@ -221,9 +251,7 @@ def _unlike(globs: Sequence[str], about: Sequence[_View]) -> Iterator[Broken]:
             yield name, message, key, None
 
 
-def _unmeasured(
-    globs: Sequence[str], view: _View, stored: Mapping[str, Stored]
-) -> Iterator[Broken]:
+def _unmeasured(globs: Sequence[str], view: View, stored: Mapping[str, Stored]) -> Iterator[Broken]:
     result = stored.get(view.state.digest)
     if result is None:
         return
@@ -234,6 +262,18 @@ def _unmeasured(
     ]
     if not measured:
         yield view.name, f"its result in {result.place} holds no {', '.join(globs)}", None, None
+
+
+def _unread(check: Check, about: Sequence[View], comparison: Comparison) -> Iterator[Finding]:
+    """Files with an engine's settings that could not be looked into, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for view in about:
+        if view.outside.why is not None:
+            reasons.setdefault(view.outside.why, []).append(view.name)
+    for why, names in reasons.items():
+        file, line = comparison.head.place(comparison.head.states[names[0]].point.config)
+        message = f"{check.name}: not checked: {why}"
+        yield Finding("note", f"policy/{check.name}", message, file, line, tuple(names))
 
 
 def _grouped(

@@ -14,7 +14,7 @@ from typing import Any
 from inferometer.audit.discover import ConfigSet, Found, Wanted, discover
 from inferometer.audit.flatten import tree_of
 from inferometer.audit.tree import Tree
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import LaunchPlan, Point, RoleLaunch
 from inferometer.errors import InputError, Problem
 from inferometer.plan import (
     Config,
@@ -267,8 +267,10 @@ class _Sessions:
 
 
 def _size(plan: LaunchPlan) -> int:
-    texts = (*plan.argv, *plan.env.values(), *plan.files.values())
-    return sum(len(text) for text in texts)
+    units: tuple[LaunchPlan | RoleLaunch, ...] = (plan, *plan.launches)
+    texts = (t for each in units for t in (*each.argv, *each.env.values(), *each.files.values()))
+    beside = (t for each in plan.side for t in (*each.argv, *each.env.values()))
+    return sum(map(len, texts)) + sum(map(len, beside))
 
 
 def _free(name: str, taken: Mapping[str, State]) -> str:

@@ -99,13 +99,22 @@ def _moving(settings: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """`dataclasses.asdict` without its copies: the result is only written out."""
-    if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in _names(value.__class__)}
-    if isinstance(value, tuple):
+    kind = value.__class__
+    if kind in _SINGLE:
+        return value
+    if kind is tuple:
         return [_plain(part) for part in value]
+    if (names := _names(kind)) is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
     return value
 
 
+_SINGLE = frozenset({str, int, float, bool, type(None)})
+
+
 @lru_cache(maxsize=64)
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass; None of anything else."""
+    if not dataclasses.is_dataclass(kind):
+        return None
     return tuple(field.name for field in dataclasses.fields(kind))

@@ -6,30 +6,29 @@ Applies rules in order and renders their templates; what becomes of the values i
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferometer.core import Origin
 from inferometer.errors import InputError, Problem
 from inferometer.plan.expressions import Names, Value, evaluate
-from inferometer.plan.layers import Layer, Rule, Setting, Target
+from inferometer.plan.layers import LOAD, Layer, Rule, Setting, Target
 from inferometer.plan.templates import as_text, render, with_values
 
-LOAD = ("client", "workload")
-"""Sections that say how a point is loaded, whatever is started for it."""
 
-
-def drafted(names: Names, layers: Iterable[Layer], only: Collection[str] | None = None) -> Draft:
-    """All rules applied: first what layers agree on, then the values that may name it. `only` keeps
-    to some sections.
+def drafted(names: Names, layers: Iterable[Layer], *, load_only: bool = False) -> Draft:
+    """All rules applied: first what layers agree on, then the values that may name it. `load_only`
+    keeps to the sections of the load.
     """
     draft = Draft(dict(names))
     rules = [(layer, rule) for layer in layers for rule in layer.rules]
     for layer, rule in rules:
-        draft.agree(layer, rule)
+        if rule.lets:
+            draft.agree(layer, rule)
     for layer, rule in rules:
-        draft.apply(layer, rule, only)
+        if settings := rule.loads if load_only else rule.sets:
+            draft.apply(layer, rule, settings)
     return draft
 
 
@@ -46,27 +45,25 @@ class Draft:
 
     def agree(self, layer: Layer, rule: Rule) -> None:
         """Set the names that the rule's `let` sets, if its condition holds."""
-        settings = [setting for setting in rule.settings if setting.target[0] == "let"]
-        for setting, value in self._values(layer, rule, settings):
+        for setting, value in self._values(layer, rule, rule.lets):
             self.names[setting.target[1]] = value
-            self._put(layer, rule, setting, value)
+            self._put(setting, value)
 
-    def apply(self, layer: Layer, rule: Rule, only: Collection[str] | None = None) -> None:
-        """Set what else the rule sets, if its condition holds."""
-        settings = [setting for setting in rule.settings if _wanted(setting.target[0], only)]
+    def apply(self, layer: Layer, rule: Rule, settings: Sequence[Setting]) -> None:
+        """Set these of the rule's values, if its condition holds."""
         for setting, value in self._values(layer, rule, settings):
             if setting.target == ("refuse",):
                 text = as_text(value)
                 self.problems.append(Problem(text, layer.file, setting.line, "refuse"))
             else:
-                self._put(layer, rule, setting, value)
+                self._put(setting, value)
 
     def _values(
-        self, layer: Layer, rule: Rule, settings: list[Setting]
+        self, layer: Layer, rule: Rule, settings: Sequence[Setting]
     ) -> Iterator[tuple[Setting, Any]]:
         """Each setting with its value; none where the condition does not hold."""
         try:
-            if not settings or not holds(rule, self.names):
+            if not holds(rule, self.names):
                 return
         except InputError as error:
             self.problems += _placed(error, layer, rule.line, "when")
@@ -83,16 +80,16 @@ class Draft:
             return _copies(setting.value, self.names)
         return _rendered(setting.value, self.names)
 
-    def _put(self, layer: Layer, rule: Rule, setting: Setting, value: Any) -> None:
+    def _put(self, setting: Setting, value: Any) -> None:
         """A mapping takes the place of a single value above it, and a value that of a mapping."""
         node = self.tree
         for part in setting.target[:-1]:
-            if not isinstance(node.get(part), dict):
-                node[part] = {}
-            node = node[part]
+            below = node.get(part)
+            if not isinstance(below, dict):
+                below = node[part] = {}
+            node = below
         node[setting.target[-1]] = value
-        written = setting.expression
-        self.origins[setting.target] = Origin(layer.file, setting.line, rule.when, written)
+        self.origins[setting.target] = setting.origin
 
     def section(self, name: str) -> dict[str, Any]:
         """The values of one section by key, null ones included."""
@@ -140,11 +137,12 @@ class Draft:
         return node
 
     def _kept(self, target: Target) -> bool:
-        node = self._at(target)
-        if target[0] in LOAD:
+        section = target[0]
+        if section in LOAD:
             return True
-        if target[0] in ("let", "spell", "bases"):
+        if section in ("let", "spell", "bases"):
             return False
+        node = self._at(target)
         if isinstance(node, dict) and node and target != ("router",):
             return False
         return not (node is None or (node is False and len(target) == 2))
@@ -189,10 +187,6 @@ def argv_of(command: list[Any], flags: Mapping[str, Any]) -> Iterator[str]:
         yield flag
         if value is not True:
             yield written(value)
-
-
-def _wanted(section: str, only: Collection[str] | None) -> bool:
-    return section not in ("let", "bases") and (only is None or section in only)
 
 
 def _copies(process: Mapping[str, Any], names: Names) -> list[dict[str, Any]]:

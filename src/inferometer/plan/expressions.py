@@ -33,8 +33,12 @@ MAX_INT = 2**63
 
 def evaluate(source: str, names: Names) -> Value:
     """The value of an expression. `and`, `or` and `if` do not look at the side not taken."""
-    check(source, names)
-    return _evaluated(source, tuple(_exact(names[name]) for name in names_in(source)))
+    try:
+        given = tuple(_exact(names[name]) for name in names_in(source))
+    except KeyError:
+        check(source, names)
+        raise
+    return _evaluated(source, given)
 
 
 @lru_cache(maxsize=65_536)

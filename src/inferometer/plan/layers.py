@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from inferometer.core import ClientSettings, WorkloadSettings
+from inferometer.core import ClientSettings, Origin, WorkloadSettings
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.plan.expressions import check
 from inferometer.plan.fields import Items, SomeItems, Strict, Text, expect, validate
@@ -91,6 +91,8 @@ class _Rule(Strict):
 
 _WHOLE = ("bases", "image", "command", "router", "refuse")
 _WHOLE_BY_NAME = ("side",)
+LOAD = ("client", "workload")
+"""Sections that say how a point is loaded, whatever is started for it."""
 _SETTINGS = {
     "let": list(LET_NAMES),
     "client": [field.name for field in fields(ClientSettings)],
@@ -107,17 +109,24 @@ class Setting:
     target: Target
     value: Any
     line: int
-    expression: str | None
-    """The templates of the value as written, where they have expressions."""
+    origin: Origin
+    """Its rule; `expression` are the templates of the value as written, where they have any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Settings that hold where `when` does; always, without one."""
+    """Settings that hold where `when` does; always, without one.
+
+    What is set, in three parts that are looked at apart: the names that layers agree on, the values
+    of a launch with its load, and of those the load's alone.
+    """
 
     when: str | None
     line: int
     settings: tuple[Setting, ...]
+    lets: tuple[Setting, ...]
+    sets: tuple[Setting, ...]
+    loads: tuple[Setting, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +163,24 @@ def texts(value: Any) -> Iterator[str]:
 
 def _rule(document: Document, index: int) -> Rule:
     data = document.data[index]
-    settings = tuple(
-        Setting(target, value, document.line((index, *target)), _expression(value))
-        for target, value in _targets(data)
-    )
     when = data.get("when")
-    return Rule(when, document.line((index, "when")), settings)
+    settings = tuple(
+        _setting(document, (index, *target), when, value) for target, value in _targets(data)
+    )
+    return Rule(
+        when,
+        document.line((index, "when")),
+        settings,
+        lets=tuple(each for each in settings if each.target[0] == "let"),
+        sets=tuple(each for each in settings if each.target[0] not in ("let", "bases")),
+        loads=tuple(each for each in settings if each.target[0] in LOAD),
+    )
+
+
+def _setting(document: Document, path: DataPath, when: str | None, value: Any) -> Setting:
+    target = tuple(str(part) for part in path[1:])
+    line = document.line(path)
+    return Setting(target, value, line, Origin(document.file, line, when, _expression(value)))
 
 
 def _expression(value: Any) -> str | None:

@@ -27,9 +27,9 @@ from inferometer.core import (
 )
 from inferometer.errors import InputError, Problem
 from inferometer.plan.additional import settings_of
-from inferometer.plan.draft import LOAD, Draft, argv_of, as_words, drafted
+from inferometer.plan.draft import Draft, argv_of, as_words, drafted
 from inferometer.plan.expressions import Names
-from inferometer.plan.layers import Layer, Target
+from inferometer.plan.layers import LOAD, Layer, Target
 from inferometer.plan.names import deployment_names, point_names, worker_names
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.roles import Process, point_of, processes, transfer_of
@@ -126,7 +126,7 @@ def _external(
 ) -> tuple[LaunchPlan, Drafts]:
     """What is loaded is known; what is started is in a file that the config only names."""
     names = {**point_names(point), "role": "external"}
-    draft = drafted(names, recipes.layers(point, names), LOAD)
+    draft = drafted(names, recipes.layers(point, names), load_only=True)
     client, workload = _checked(point, draft, draft.problems, ())
     # A part of a file is named behind a colon.
     raw = recipes.beside(file) or recipes.beside(file.partition(":")[0])
@@ -214,7 +214,7 @@ class _Setting:
         """Client and workload: the worker's layers, and the router's over them."""
         names, layers = self._seen(first)
         over = self.recipes.router_layers(router)[1:] if router else ()
-        return drafted(names, (*layers, *over), LOAD)
+        return drafted(names, (*layers, *over), load_only=True)
 
     def _seen(self, process: Process) -> tuple[Names, tuple[Layer, ...]]:
         seen = point_of(process, self.point)

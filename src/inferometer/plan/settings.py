@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import ConfigDict
@@ -122,13 +123,37 @@ class Checked(NamedTuple):
 
     client: ClientSettings | None
     workload: WorkloadSettings | None
-    faults: list[Fault]
+    faults: tuple[Fault, ...]
 
 
 def check_settings(client: Mapping[str, Any], workload: Mapping[str, Any]) -> Checked:
     """Values by field name. Fault paths are ("client" or "workload", field)."""
-    sent, client_faults = fit(Client, client)
-    work, workload_faults = fit(Workload, workload)
+    given = (_exact(client), _exact(workload))
+    try:
+        hash(given)
+    except TypeError:
+        # A list where a single value belongs: the fault is found all the same.
+        return _checked(*given)
+    return _known(*given)
+
+
+_Exact = tuple[tuple[str, type, Any], ...]
+
+
+def _exact(values: Mapping[str, Any]) -> _Exact:
+    """Values that equal no others: 1, 1.0 and true are three."""
+    return tuple((name, type(value), value) for name, value in values.items())
+
+
+@lru_cache(maxsize=4096)
+def _known(client: _Exact, workload: _Exact) -> Checked:
+    """Points of many deployments are loaded alike, so few settings are checked twice."""
+    return _checked(client, workload)
+
+
+def _checked(client: _Exact, workload: _Exact) -> Checked:
+    sent, client_faults = fit(Client, {name: value for name, _, value in client})
+    work, workload_faults = fit(Workload, {name: value for name, _, value in workload})
     faults = [Fault(("client", *path), message) for path, message in client_faults]
     faults += [Fault(("workload", *path), message) for path, message in workload_faults]
     if sent and work and work.prompt_form == "token_ids" and sent.endpoint == "chat":
@@ -137,5 +162,5 @@ def check_settings(client: Mapping[str, Any], workload: Mapping[str, Any]) -> Ch
     return Checked(
         ClientSettings(**sent.model_dump()) if sent and not faults else None,
         WorkloadSettings(**work.model_dump()) if work and not faults else None,
-        faults,
+        tuple(faults),
     )

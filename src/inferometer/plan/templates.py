@@ -32,6 +32,8 @@ def render(template: str, names: Names) -> Value:
     """The template with its expressions evaluated. One that is a single `{expression}` and nothing
     else keeps the type of its value; otherwise the result is text. InputError on any fault.
     """
+    if "{" not in template and "}" not in template:
+        return template
     whole = _PART.fullmatch(template)
     if whole and whole[1] is not None and not is_site_placeholder(whole[1]):
         return evaluate(whole[1], names)
