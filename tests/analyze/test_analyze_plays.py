@@ -89,7 +89,8 @@ def test_failed_requests_release_who_waits() -> None:
 
 
 def test_figures_of_a_point_and_their_reasons() -> None:
-    given = inputs([*tree(), later(1)], span=window(0, 30_000), agentic=True)
+    records = [*tree(), later(1), *tree(lane=1), later(1, lane=1)]
+    given = inputs(records, span=window(0, 30_000), lanes=2, agentic=True)
     notes = {"theoretical_prefix_hit_1m": 0.5}
     found = analyze_point(with_client(given, workload_notes=notes))
     assert found.metrics["session_critical_path_p50_s"] == 8.0
