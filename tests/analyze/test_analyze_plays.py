@@ -65,6 +65,14 @@ def test_a_child_that_ends_first_is_not_waited_for() -> None:
     assert plays.critical.tolist() == [1.0 + 7.5 + 1.0]
 
 
+def test_plays_of_one_request_and_of_several() -> None:
+    single = [record(at, (at + 500,), play=at // 1_000, completion=1) for at in (0, 1_000)]
+    plays = plays_of([*single, later(2), *tree(lane=1), later(1, lane=1)])
+    assert plays.makespan.tolist() == [0.5, 0.5, 11.0]
+    assert plays.critical.tolist() == [0.5, 0.5, 8.0]
+    assert plays.join_wait.tolist() == [0.0, 0.0, 5.0]
+
+
 def test_only_drained_plays_without_warm_up_count() -> None:
     warm = record(0, (1_000,), phase=Phase.WARMUP, lane=1, completion=1)
     rest = record(1_000, (2_000,), ready=1_000, lane=1, completion=1)
@@ -101,5 +109,5 @@ def test_figures_of_a_point_and_their_reasons() -> None:
     assert found.notes["theoretical_prefix_hit_4m"] == "the workload does not report it"
     none = analyze_point(inputs(tree(), span=window(0, 30_000), agentic=True))
     assert none.metrics["session_engine_bound"] is None
-    assert none.notes["session_engine_bound"] == "no session drained"
+    assert none.notes["session_engine_bound"] == "no session drained inside the window"
     assert none.metrics["session_join_wait_mean_s"] is None

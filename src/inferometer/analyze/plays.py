@@ -6,7 +6,6 @@ time is the one it waited for. Failed requests count like others: they release w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,30 +31,35 @@ class Plays:
 def drained_plays(cols: Columns) -> Plays:
     """The plays of a closed loop: one has drained where its lane has a later one."""
     sent = cols.take(cols.sent)
-    found = list(_bounds(sent))
-    rows = np.array([_play(sent, part) for part in found], np.float64).reshape(-1, 3)
-    return Plays(rows[:, 0], rows[:, 1], rows[:, 2])
+    order, heads, sizes = _bounds(sent)
+    # Of single requests there may be millions.
+    single = order[heads[sizes == 1]]
+    took = (sent.end_ns[single] - sent.sent_ns[single]) / 1e9
+    several = zip(heads[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True)
+    found = [_play(sent, order[low : low + size]) for low, size in several]
+    rows = np.array(found, np.float64).reshape(-1, 3)
+    return Plays(
+        np.append(took, rows[:, 0]),
+        np.append(took, rows[:, 1]),
+        np.append(np.zeros(len(took)), rows[:, 2]),
+    )
 
 
-def _bounds(sent: Columns) -> Iterator[Ints]:
-    """The rows of each play that counts, in order of lane and play."""
-    if len(sent) == 0:
-        return
+def _bounds(sent: Columns) -> tuple[Ints, Ints, Ints]:
+    """An order of rows by lane and play, and where in it each play that counts begins; its size."""
     order = np.lexsort((sent.play, sent.lane))
+    if len(order) == 0:
+        return order, order, order
     lane, play = sent.lane[order], sent.play[order]
     heads = np.flatnonzero(np.diff(lane, prepend=lane[0] - 1) | np.diff(play, prepend=play[0] - 1))
     drained = np.append(lane[heads][1:] == lane[heads][:-1], False)
     counts = drained & np.logical_and.reduceat(sent.measured[order], heads)
-    ends = np.append(heads[1:], len(order))
-    for low, high in zip(heads[counts].tolist(), ends[counts].tolist(), strict=True):
-        yield order[low:high]
+    sizes = np.diff(heads, append=len(order))
+    return order, heads[counts], sizes[counts]
 
 
 def _play(sent: Columns, rows: Ints) -> tuple[float, float, float]:
     opened, closed = sent.sent_ns[rows], sent.end_ns[rows]
-    if len(rows) == 1:
-        took = float(closed[0] - opened[0]) / 1e9
-        return took, took, 0.0
     ready, agent, parent = sent.ready_ns[rows], sent.agent[rows], sent.parent[rows]
     makespan = int(closed.max() - opened.min())
     critical = _critical_ns(opened, closed, ready)

@@ -44,6 +44,8 @@ def _play_figures(cols: Columns, client: ClientReport) -> dict[str, Figure]:
         none = Figure(None, "an open loop does not tell which sessions drained")
         return dict.fromkeys(names, none)
     plays = drained_plays(cols)
+    if not len(plays.makespan):
+        return dict.fromkeys(names, Figure(None, "no session drained inside the window"))
     share = metrics.session_engine_bound(plays.critical, plays.makespan)
     figures = (
         metrics.percentile(plays.makespan, 50),
