@@ -326,6 +326,17 @@ def harness_bound(open_ns: int, open_or_gap_ns: int, lanes: int, window_ns: int)
     return per_second(open_or_gap_ns - open_ns, lanes * window_ns)
 
 
+def session_engine_bound(critical_s: Floats, makespan_s: Floats) -> Figure:
+    """Of all time that sessions took, the share in requests on the paths that decided their ends.
+
+    The rest is recorded gaps, cut by the idle caps, and the client: no engine could shorten it.
+    """
+    total = float(makespan_s.sum())
+    if total <= 0:
+        return Figure(None, "no session drained")
+    return Figure(float(critical_s.sum()) / total)
+
+
 def little_residual(gauge_mean: float, in_flight_mean: float) -> Figure:
     """(sampled gauge of open requests - `in_flight` of the records) / `in_flight`. Little, 1961:
     both are L; what differs was open and not recorded (above 0), or the reverse.

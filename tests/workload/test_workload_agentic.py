@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import AGENTIC
+from inferometer.clock import NS
 from inferometer.core import Session, Turn
 from inferometer.errors import InputError
 from inferometer.workload import (
@@ -20,6 +21,7 @@ from inferometer.workload import (
     plan_start,
     prefix_hit,
 )
+from inferometer.workload.cachehits import SIZES, hits_of_caches
 
 
 def turn(
@@ -71,12 +73,53 @@ def test_the_deal_of_a_seed_is_fixed() -> None:
 
 
 def test_notes_tell_what_the_data_holds() -> None:
-    assert workload(3, 1).notes() == {
+    notes = dict(workload(3, 1).notes())
+    caches = {name: notes.pop(name) for name in list(notes) if name.endswith(("k", "m"))}
+    assert notes == {
         "sessions": 3.0,
         "turns": 12.0,
         "theoretical_prefix_hit": 0.0,
         "read": 1.0,
     }
+    assert set(caches) == {f"theoretical_prefix_hit_{size}" for size in SIZES}
+
+
+def growing(name: str, turns: int, blocks: int) -> Session:
+    """A chain whose turn i has i + 1 times as many blocks, each beginning with the one before."""
+    return Session(
+        name,
+        64,
+        tuple(
+            Turn(
+                i,
+                "root",
+                None,
+                (i - 1,) if i else (),
+                NS,
+                np.arange(blocks * (i + 1)),
+                blocks * (i + 1) * 64,
+                8,
+                NS,
+            )
+            for i in range(turns)
+        ),
+    )
+
+
+def test_hits_of_caches_by_hand() -> None:
+    # Two lanes in turn: between two requests of a session the other sends all it has.
+    pair = [growing("a", 4, 1000), growing("b", 4, 1000)]
+    total = 2 * (1 + 2 + 3 + 4)
+    hits = hits_of_caches(pair, 2)
+    # A million tokens hold everything of both.
+    assert hits["theoretical_prefix_hit_1m"] == pytest.approx(2 * (1 + 2 + 3) / total)
+    # 250,000 tokens are 3,906 blocks. A session's n thousand blocks come again after the other's
+    # n or n + 1 thousand: all of the first turn's are kept, and of the second's what leaves room
+    # for as many as that of the other.
+    assert 0 < hits["theoretical_prefix_hit_250k"] < hits["theoretical_prefix_hit_1m"]
+    alone = hits_of_caches(pair, 1)
+    assert alone["theoretical_prefix_hit_250k"] == pytest.approx(2 * (1 + 2 + 3) / total)
+    assert hits_of_caches([growing("c", 1, 10)], 1)["theoretical_prefix_hit_16m"] == 0.0
 
 
 def test_a_workload_without_sessions_is_refused() -> None:

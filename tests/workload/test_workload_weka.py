@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from inferometer.clock import NS
 from inferometer.errors import InputError
-from inferometer.workload import read_corpus, read_weka
+from inferometer.workload import caveats, read_corpus, read_weka
 from inferometer.workload.reading import MAX_PROBLEMS_PER_FILE
 
 
@@ -63,10 +64,50 @@ def test_decreasing_times_are_refused(tmp_path: Path) -> None:
 def test_a_subagent_that_never_returns_is_refused(tmp_path: Path) -> None:
     lost = {"t": 3, "type": "subagent", "status": "running", "requests": [request(0)]}
     (problem,) = problems_of(write(tmp_path, trace(request(0), lost, request(9))))
-    assert problem.startswith("a.json: requests[1]: never returns: it has no duration_ms")
+    wanted = "a.json: requests[1]: never returns: it has no duration_ms, and its status is "
+    assert problem == wanted + "'running'"
+    path = write(tmp_path, trace(request(0), {**lost, "status": None}, request(9)))
+    assert problems_of(path) == [wanted + "null"]
     for back in ({"status": "async_launched"}, {"status": "completed"}, {"duration_ms": 3}):
         (session,) = read_weka(write(tmp_path, trace(request(0), {**lost, **back}, request(9))))
         assert len(session.turns) == 3
+
+
+@pytest.mark.parametrize("duration_ms", [None, 2000])
+@pytest.mark.parametrize("status", ["failed", "cancelled", "error", "interrupted", "max_turns"])
+def test_a_subagent_that_failed_has_returned(
+    tmp_path: Path, status: str, duration_ms: int | None
+) -> None:
+    ended = {"t": 4, "type": "subagent", "status": status, "duration_ms": duration_ms}
+    row = {**ended, "requests": [request(0), request(1)]}
+    corpus = read_corpus(write(tmp_path, trace(request(0), row, request(9))))
+    (session,) = corpus.sessions
+    # Its `t` is when it ended; with no duration it ran until its last request had ended.
+    assert [turn.gap_ns for turn in session.turns] == [0, NS, 0, 5 * NS]
+    assert session.turns[3].after == (2,)
+    assert corpus.report.odd_status == 1
+    assert caveats(corpus.report) == (
+        "1 sub-agents have a status other than completed; they are taken to have returned",
+    )
+
+
+def test_nobody_joins_agents_of_another_machine_or_team(tmp_path: Path) -> None:
+    for status in ("async_launched", "remote_launched", "teammate_spawned"):
+        row = {"t": 1, "type": "subagent", "status": status, "requests": [request(0)]}
+        corpus = read_corpus(write(tmp_path, trace(request(0), row, request(9))))
+        assert corpus.report.background_subagents == 1
+        assert corpus.report.odd_status == 0
+        assert [turn.after for turn in corpus.sessions[0].turns] == [(), (0,), (0,)]
+
+
+def test_times_that_decrease_by_less_than_a_second_are_put_in_order(tmp_path: Path) -> None:
+    rows = trace(request(5), request(4.2, 200, hash_ids=[1, 2, 3]), request(9))
+    corpus = read_corpus(write(tmp_path, rows))
+    assert [turn.input_tokens for turn in corpus.sessions[0].turns] == [200, 130, 130]
+    assert corpus.report.inversions == 1
+    assert problems_of(write(tmp_path, trace(request(5), request(4.0)))) == [
+        "a.json: requests[1].t: 4.0 is before 5 of a request listed earlier"
+    ]
 
 
 def test_missing_api_time_is_inferred_from_the_next_turn_or_counted(tmp_path: Path) -> None:

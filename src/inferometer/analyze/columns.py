@@ -24,7 +24,8 @@ FAILURES = tuple(status for status in STATUSES if status.failed)
 class Columns:
     """n requests, in the order of the store.
 
-    `status` int8[n] indexes `STATUSES`; `session` int64[n] numbers distinct session names; `tried`
+    `status` int8[n] indexes `STATUSES`; `session` int64[n] numbers distinct session names, `agent`
+    and `parent` those of agents (-1: none); `tried`
     is `sent`, or where the request never got that far the time it was handed to the transport;
     `counted` says that the server counted each chunk; `events` int64[n] are token-bearing ones,
     `first_ns` and `last_ns` the stamps of the first and the last; `osl` is by server usage, else
@@ -37,6 +38,8 @@ class Columns:
     lane: Ints
     play: Ints
     session: Ints
+    agent: Ints
+    parent: Ints
     ready_ns: Ints
     scheduled_ns: Ints
     tried_ns: Ints
@@ -135,6 +138,8 @@ def columns(requests: Sequence[Record] | RequestTable) -> Columns:
         lane=found["lane"],
         play=found["play"],
         session=found["session"],
+        agent=found["agent"],
+        parent=found["parent"],
         ready_ns=found["ready_ns"],
         scheduled_ns=found["scheduled_ns"],
         tried_ns=np.where(sent != ABSENT, sent, found["dequeued_ns"]),

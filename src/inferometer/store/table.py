@@ -5,7 +5,7 @@ A million requests take about 200 MB here, whatever their length. Order: that of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +47,8 @@ NUMBERS = (
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTable:
     """`numbers`: int64[n] by name: `NUMBERS`; `measured` and `counted` (0 or 1); `status`, an index
-    of `STATUSES`; `session`, numbered in order of name. `batches` gives the events, in this order,
-    as often as it is called.
+    of `STATUSES`; `session`, numbered in order of name, and so `agent` and `parent`, which is -1
+    where an agent has none. `batches` gives the events, in this order, as often as it is called.
     """
 
     numbers: dict[str, npt.NDArray[np.int64]]
@@ -60,7 +60,6 @@ class RequestTable:
 
 def table_of(records: Sequence[Record]) -> RequestTable:
     """A table of records that are in memory."""
-    names = {name: i for i, name in enumerate(sorted({record.session for record in records}))}
     exchanges = [record.exchange for record in records]
     own = ("lane", "play", "ready_ns", "scheduled_ns", "dequeued_ns", "input_tokens", "max_tokens")
     derived = ("first_token_ns", "last_token_ns", "output_tokens")
@@ -74,13 +73,17 @@ def table_of(records: Sequence[Record]) -> RequestTable:
     numbers["counted"] = _ints([exchange.arrivals.tokens is not None for exchange in exchanges])
     numbers["measured"] = _ints([record.phase is Phase.MEASURED for record in records])
     numbers["status"] = _ints([STATUSES.index(exchange.status) for exchange in exchanges])
-    numbers["session"] = _ints([names[record.session] for record in records])
+    named = _numbers(record.session for record in records)
+    agents = _numbers(name for record in records for name in (record.agent, record.parent_agent))
+    numbers["session"] = _ints([named[record.session] for record in records])
+    numbers["agent"] = _ints([agents[record.agent] for record in records])
+    numbers["parent"] = _ints([agents[record.parent_agent] for record in records])
     arrivals = [exchange.arrivals for exchange in exchanges]
     return RequestTable(numbers, lambda: batches(arrivals))
 
 
 def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
-    """A table of a parquet file of records; without `sessions` all have number 0.
+    """A table of a parquet file of records; without `sessions` all have number 0, agents too.
 
     Raises StoreError where the file is damaged.
     """
@@ -95,26 +98,58 @@ def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
         with connected() as connection:
             found = connection.execute(query, [str(parquet)]).fetchnumpy()
             numbers = {name: np.asarray(found[name], dtype=np.int64) for name in list(found)}
-            numbers["session"] = (
-                _sessions(connection, parquet)
-                if sessions
-                else np.zeros(len(numbers["status"]), np.int64)
-            )
+            numbers |= _names(connection, parquet, sessions=sessions)
     except duckdb.Error as error:
         raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
     return RequestTable(numbers, lambda: _batches(parquet, numbers["events"]))
 
 
-def _sessions(connection: duckdb.DuckDBPyConnection, parquet: Path) -> npt.NDArray[np.int64]:
-    """Numbers in order of name, so that what is drawn by session is the same in every process."""
-    source = "FROM read_parquet(?)"
-    rows = connection.execute(f"SELECT DISTINCT session {source} ORDER BY 1", [str(parquet)])
-    names = {name: number for number, (name,) in enumerate(rows.fetchall())}
-    connection.execute(f"SELECT session {source}", [str(parquet)])
+def _names(
+    connection: duckdb.DuckDBPyConnection, parquet: Path, *, sessions: bool
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Sessions and agents as numbers, in order of name: what is drawn by session is then the same
+    in every process."""
+    if not sessions:
+        rows = connection.execute("SELECT count(*) FROM read_parquet(?)", [str(parquet)]).fetchall()
+        zeros = np.zeros(rows[0][0], np.int64)
+        return {"session": zeros, "agent": zeros, "parent": zeros - 1}
+    named = _distinct(connection, parquet, "session")
+    agents = {
+        **_distinct(connection, parquet, "agent"),
+        **_distinct(connection, parquet, "parent_agent"),
+    }
+    return {
+        "session": _codes(connection, parquet, "session", _numbers(named)),
+        "agent": _codes(connection, parquet, "agent", _numbers(agents)),
+        "parent": _codes(connection, parquet, "parent_agent", _numbers(agents)),
+    }
+
+
+def _distinct(
+    connection: duckdb.DuckDBPyConnection, parquet: Path, column: str
+) -> dict[str | None, None]:
+    query = f"SELECT DISTINCT {column} FROM read_parquet(?)"
+    return {name: None for (name,) in connection.execute(query, [str(parquet)]).fetchall()}
+
+
+def _codes(
+    connection: duckdb.DuckDBPyConnection,
+    parquet: Path,
+    column: str,
+    numbers: Mapping[str | None, int],
+) -> npt.NDArray[np.int64]:
+    """A column of names as numbers, in the order of the file."""
+    connection.execute(f"SELECT {column} FROM read_parquet(?)", [str(parquet)])
     codes: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
     while some := connection.fetchmany(1 << 14):
-        codes.append(np.array([names[name] for (name,) in some], dtype=np.int64))
+        codes.append(np.array([numbers[name] for (name,) in some], dtype=np.int64))
     return np.concatenate(codes)
+
+
+def _numbers(names: Iterable[str | None]) -> dict[str | None, int]:
+    """Numbers of names in their order; -1 for none."""
+    known = sorted({name for name in names if name is not None})
+    return {None: -1, **{name: number for number, name in enumerate(known)}}
 
 
 def _batches(parquet: Path, events: npt.NDArray[np.int64]) -> Iterator[EventBatch]:

@@ -15,9 +15,12 @@ import numpy as np
 
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError
+from inferometer.workload.cachehits import hits_of_caches
 from inferometer.workload.graph import ROOT
 from inferometer.workload.prefixcache import PrefixCache, spaces
 
+HIT_TURNS = 10_000
+"""Turns after which the hits of caches are known well enough; more would take seconds."""
 _ORDER, _START = 1, 2
 """Apart in the seeds, so that the order of sessions does not move the starts."""
 
@@ -122,6 +125,18 @@ class AgenticWorkload:
         }
 
     @property
+    def cached_hits(self) -> Mapping[str, float]:
+        """What prefix caches of some sizes would hold of the lanes' first sessions."""
+        chosen: list[Session] = []
+        turns = 0
+        for number in range(len(self._sessions)):
+            if turns > HIT_TURNS and number >= 2 * self._lanes:
+                break
+            chosen.append(self._sessions[self._deal(0)[number]])
+            turns += len(chosen[-1].turns)
+        return hits_of_caches(chosen, self._lanes)
+
+    @property
     def wrapped_lanes(self) -> int:
         """Lanes beyond the number of sessions: each plays one that another lane plays too."""
         return max(0, self._lanes - len(self._sessions))
@@ -151,7 +166,7 @@ class AgenticWorkload:
 
     def notes(self) -> Mapping[str, float]:
         """Numbers about the data, for the result: what it holds and what was inferred."""
-        return self._notes
+        return {**self._notes, **self.cached_hits}
 
     def _shuffled(self, deal: int) -> tuple[int, ...]:
         seeds = np.random.SeedSequence([self._settings.seed, _ORDER, deal])

@@ -13,6 +13,8 @@ SENTENCES: Mapping[str, str] = {
     "api_time_inferred": "requests do not say how long they took; it was taken from the next one",
     "api_time_unknown": "requests do not say how long they took; the gap after them is too long",
     "early_starts": "turns began before a predecessor had ended; their gap is 0",
+    "inversions": "requests are listed up to a second out of order; they were put in order",
+    "odd_status": "sub-agents have a status other than completed; they are taken to have returned",
     "near_overlaps": "requests overlap the next one by under a second; no edge joins them",
     "fanned_agents": "agents were not declared, and recovered from shared prefixes",
     "rows_disagreeing": "rows speak against how the rows of sessions were taken; ask with --rows",

@@ -70,6 +70,10 @@ class ReadReport:
     """Joined sub-agents by what their `t` was found to be."""
     early_starts: int
     """Turns recorded to start before a predecessor had ended; their gap is 0."""
+    inversions: int
+    """Requests listed after one that began up to a second later; put in order of their times."""
+    odd_status: int
+    """Sub-agents with another status than `completed` that a background has not; they returned."""
     near_overlaps: int
     """Neighbours that overlap by under 1 s, to which times are recorded; they get no edge."""
     fanned_agents: int

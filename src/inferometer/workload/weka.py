@@ -74,6 +74,7 @@ def _trace(text: bytes, file: str, line: int | None, reading: Reading) -> Sessio
     if check.problems:
         return None
     reading.unknown += check.unknown
+    reading.tally += check.tally
     return _session(check.value, reading)
 
 

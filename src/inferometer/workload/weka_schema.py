@@ -110,8 +110,15 @@ SUBAGENT = (
 )
 
 
-RETURNED = ("completed", "async_launched")
-"""The status of a sub-agent that needs no duration: it came back, or nobody waits for it."""
+UNFINISHED = frozenset(
+    ("active", "in_progress", "open", "pending", "queued", "running", "started", "working")
+)
+"""What a sub-agent's status says while it has not come back; any other word is of an ending, in
+failure or by being stopped too, or of one that nobody waits for."""
+BACKGROUND = ("async_launched", "remote_launched", "teammate_spawned")
+"""Status of a sub-agent whose parent goes on at once."""
+CLOCK_S = 1.0
+"""Recorders write starts in whole seconds: an order that is off by less is no fault."""
 
 
 class TraceCheck:
@@ -120,6 +127,8 @@ class TraceCheck:
     def __init__(self, file: str, line: int | None) -> None:
         self.problems: list[Problem] = []
         self.unknown: Counter[str] = Counter()
+        self.tally: Counter[str] = Counter()
+        """What a rule covers; to be counted where the trace is sound."""
         self._file = file
         self._line = line
         self._parsed = Parsed(b"null")
@@ -166,21 +175,28 @@ class TraceCheck:
         if not _is_seconds(start):
             return latest
         assert isinstance(start, int | float)
-        if start < latest:
+        if latest - CLOCK_S < start < latest:
+            self.tally["inversions"] += 1
+        elif start < latest:
             self.fault(f"{path}.t", f"{start} is before {latest} of a request listed earlier")
         return max(start, latest)
 
     def _subagent(self, row: dict[str, Any], path: str, size: Any) -> None:
         self._fields(row, SUBAGENT, path)
         self._same_size(row, path, size)
-        if row.get("duration_ms") is None and row.get("status") not in RETURNED:
-            self.fault(
-                path,
-                "never returns: it has no duration_ms, and its status is neither "
-                f"{' nor '.join(map(repr, RETURNED))}",
-            )
+        self._returned(row, path)
         if isinstance(row.get("requests"), list):
             self._rows(row["requests"], f"{path}.requests", size)
+
+    def _returned(self, row: Row, path: str) -> None:
+        """A sub-agent that ended has a duration, or a status that says so."""
+        status = row.get("status")
+        known = isinstance(status, str) and status.lower() not in UNFINISHED
+        if row.get("duration_ms") is None and not known:
+            shown = _shown(status)
+            self.fault(path, f"never returns: it has no duration_ms, and its status is {shown}")
+        elif status not in ("completed", *BACKGROUND):
+            self.tally["odd_status"] += 1
 
     def _request(self, row: dict[str, Any], path: str, size: Any) -> None:
         self._fields(row, REQUEST, path)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from inferometer.clock import NS
-from inferometer.workload.weka_schema import Row
+from inferometer.workload.weka_schema import BACKGROUND, CLOCK_S, Row
 
-TOLERANCE_NS = NS
+TOLERANCE_NS = round(CLOCK_S * NS)
 """Recorders write `t` of a root request in whole seconds."""
 
 
@@ -85,8 +85,11 @@ def run_of(row: Row, nested: Sequence[Interval], at_end: bool) -> Run:
     """
     length = _length(row)
     stamp = nanoseconds(row["t"])
-    launch = max(0, stamp - length) if at_end and length is not None else stamp
     first, last = nested[0].start_ns, max(interval.end_ns for interval in nested)
+    if length is None and at_end and not is_background(row) and first <= TOLERANCE_NS:
+        # Times from its launch on: it ran until its last request had ended.
+        length = last
+    launch = max(0, stamp - length) if at_end and length is not None else stamp
     room = None if length is None else length + TOLERANCE_NS
     relative_fits = room is None or last <= room
     absolute_fits = first >= launch - TOLERANCE_NS and (room is None or last <= launch + room)
@@ -97,7 +100,7 @@ def run_of(row: Row, nested: Sequence[Interval], at_end: bool) -> Run:
 
 def is_background(row: Row) -> bool:
     """Whether the parent goes on without waiting for this sub-agent."""
-    return row.get("status") == "async_launched"
+    return row.get("status") in BACKGROUND
 
 
 def _end(row: Row, start: int, follower: Row | None, tally: Counter[str]) -> int:
