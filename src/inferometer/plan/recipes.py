@@ -139,7 +139,8 @@ def load_recipes(
         raise InputError(*problems)
     packaged = _packaged() if package is None else _layers(package, read, files)
     beside = partial(_beside, read, [posixpath.dirname(root) for root in roots])
-    found = ChainMap(named, packaged)  # type: ignore[arg-type] - it is only read
+    # It is only read.
+    found = ChainMap(named, packaged)  # type: ignore[arg-type]
     return Recipes(packaged["defaults"], found, tuple(free), compat, beside)
 
 
