@@ -105,6 +105,8 @@ def guidellm_command(options: argparse.Namespace, asked: Asked) -> list[str]:
         "constraints": [{"kind": "max_requests", "count": asked.requests}],
         "tokenizer": {"kind": "hf_auto", "model": str(asked.tokenizer)},
         "data": [data],
+        # Else it makes some thousand prompts before the first request.
+        "data_loader": {"kind": "pytorch", "samples": asked.requests},
     }
     scenario = {
         "metadata": {"name": "peers", "description": "closed loop"},

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_a_slowed_client_is_reported_as_worse() -> None:
         ({"busiest_cpu_share": 0.95}, "95% of a core"),
     ],
 )
-def test_each_bound_is_said(change: dict[str, object], said: str) -> None:
+def test_each_bound_is_said(change: dict[str, Any], said: str) -> None:
     assert list(faults(GOOD)) == []
     found = list(faults(replace(GOOD, **change)))
     assert len(found) == 1
