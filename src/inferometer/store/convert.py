@@ -2,7 +2,7 @@
 zero byte, until the pipe is closed. It has the lowest priority, and says nothing: what it leaves
 is told by whoever seals the journal.
 
-    python -m inferometer.store.convert COLUMNS_AS_JSON
+    python -m inferometer.store.convert COLUMNS_AS_JSON PARENT
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def main() -> None:
     """Convert until there is no more."""
     os.nice(LOWEST_PRIORITY)
     columns: dict[str, str] = json.loads(sys.argv[1])
+    parent = int(sys.argv[2])
     for path in paths(sys.stdin.buffer):
+        if os.getppid() != parent:
+            return  # killed: what it left is read, or moved, by others from now on
         with contextlib.suppress(StoreError):
             convert(path, columns)
 

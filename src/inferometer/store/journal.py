@@ -134,10 +134,14 @@ class _Converter:
     """
 
     def __init__(self, columns: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "inferometer.store.convert", json.dumps(columns)]
+        module = ("-m", "inferometer.store.convert")
+        command = [sys.executable, *module, json.dumps(columns), str(os.getpid())]
         self._process: subprocess.Popen[bytes] | None
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=own_env())
+            # It may outlive a killed parent by a segment, and must not hold its output open.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=own_env()
+            )
         except OSError:
             self._process = None
 
@@ -214,11 +218,20 @@ def read_rows(folder: Path, name: str, columns: dict[str, str]) -> list[dict[str
         raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
     rows: list[dict[str, Any]] = []
     for file in files:
-        if file.suffix == ".parquet":
-            rows += read_parquet_rows(file)
-        else:
-            rows += [_from_journal(line, columns) for line in _whole_lines(file)]
+        rows += _rows_of(file, columns)
     return rows
+
+
+def _rows_of(file: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows of a segment, or of the journal."""
+    if file.suffix == ".parquet":
+        return read_parquet_rows(file)
+    try:
+        lines = _whole_lines(file)
+    except FileNotFoundError:
+        # Converted meanwhile: its parquet file is there before the lines are gone.
+        return read_parquet_rows(file.with_suffix(".parquet"))
+    return [_from_journal(line, columns) for line in lines]
 
 
 def _whole_lines(journal: Path) -> list[bytes]:
