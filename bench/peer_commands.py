@@ -34,8 +34,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One load generator. `reported` gives TTFT in s by request id, where the tool tells ids that
-    it sent, else by any name.
+    """One load generator. `reported` gives TTFT in s by the id that the tool sent, or got, where it
+    tells one, else by any name.
     """
 
     name: str
@@ -122,12 +122,12 @@ def guidellm_command(options: argparse.Namespace, asked: Asked) -> list[str]:
 
 
 def guidellm_report(asked: Asked) -> dict[str, float]:
-    """Its requests, in ms; it tells ids, and sends none."""
+    """Its requests, in ms, by the id that the answer had."""
     report = orjson.loads((asked.place / "out.json").read_bytes())
     (benchmark,) = report["benchmarks"]
     rows = benchmark["requests"]["successful"]
-    values = (row["time_to_first_token_ms"] for row in rows)
-    return {f"row {i}": value / MS for i, value in enumerate(values) if value is not None}
+    values = {row["response_id"]: row["time_to_first_token_ms"] for row in rows}
+    return {name: value / MS for name, value in values.items() if value is not None}
 
 
 def vllm_command(options: argparse.Namespace, asked: Asked) -> list[str]:

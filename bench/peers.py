@@ -43,6 +43,7 @@ class Truths:
     """The server's log: true TTFT of each answered request in s, by id and in all."""
 
     by_id: dict[str, float]
+    """By the id that the tool sent, and by the one that the answer had."""
     ttft_s: list[float]
     chunks: int
     span_s: float
@@ -221,7 +222,7 @@ def errors_s(truths: Truths, reported: dict[str, float]) -> tuple[Floats, bool]:
     told, true = np.sort(list(reported.values())), np.sort(truths.ttft_s)
     if not len(told) or not len(true):
         return np.zeros(0), False
-    # A tool may have sent a request of its own before the load.
+    # A tool may have sent a request of its own before the load: the lists may differ in length.
     shares = np.linspace(0.0, 100.0, len(told))
     return told - np.percentile(true, shares), False
 
@@ -237,7 +238,7 @@ def read_truths(log: Path) -> Truths:
     by_id, ttft_s, chunks = {}, [], 0
     begun, ended = [], []
     for line in log.read_text().splitlines()[1:]:
-        _, name, _, _, request_ns, stamps, end_ns = line.split(",")
+        number, name, _, _, request_ns, stamps, end_ns = line.split(",")
         if not stamps:
             continue
         first = stamps.partition(";")[0]
@@ -246,6 +247,7 @@ def read_truths(log: Path) -> Truths:
         chunks += stamps.count(";") + 1
         begun.append(int(request_ns))
         ended.append(int(end_ns or stamps.rpartition(";")[2]))
+        by_id[f"t{number}"] = value
         if name:
             by_id[name] = value
     span_s = (max(ended) - min(begun)) / NS if begun else 0.0
