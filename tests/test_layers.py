@@ -11,7 +11,7 @@ import inferometer
 
 ROOT = Path(inferometer.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("core", "errors", "clock", "metrics", "catalog"),
+    ("core", "deferred", "errors", "clock", "metrics", "catalog"),
     ("plan", "workload", "load", "engine", "observe", "evals"),
     ("store",),
     ("analyze", "audit"),

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from command_line import SMALL, call
+
+from inferometer.cli import clientdoctor
+from inferometer.engine.nullplan import Timetable
+from inferometer.run.clientcheck import Plan
 
 
 def test_a_log_with_a_known_failure(tmp_path: Path) -> None:
@@ -51,3 +56,35 @@ def test_what_is_none_of_these(tmp_path: Path) -> None:
     said = call("doctor", tmp_path)
     assert said.code == 2
     assert "neither a run, nor a point of one, nor a log" in said.err
+
+
+TINY = Plan((2,), 2, Timetable(ttft_ns=5_000_000, gap_ns=2_000_000, chunks=10))
+
+
+@pytest.mark.sockets
+def test_the_client_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clientdoctor, "QUICK", TINY)
+    said = call("doctor", "client", "--quick", "--format", "json")
+    assert said.code == 0
+    found = json.loads(said.out)
+    assert found["name"] == "client"
+    assert [level["ok"] for level in found["levels"]] == [4]
+    assert found["trusted_streams"] in (None, 2)
+
+
+@pytest.mark.sockets
+def test_the_client_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clientdoctor, "FULL", TINY)
+    said = call("doctor", "client")
+    assert said.code == 0
+    assert said.out.splitlines()[0].split()[0] == "streams"
+    assert "trusted" in said.out
+
+
+def test_a_file_called_client_and_quick_of_no_client(tmp_path: Path) -> None:
+    log = tmp_path / "client"
+    log.write_text("[Errno 98] Address already in use\n")
+    assert "failure: port taken" in call("doctor", log).out
+    said = call("doctor", log, "--quick")
+    assert said.code == 2
+    assert "--quick goes only with" in said.err

@@ -14,7 +14,7 @@ from rich.console import Console
 from inferometer.cli import screen
 from inferometer.cli.screen import LiveScreen, Pace, PlainScreen
 from inferometer.core import Reason, Result, Verdict
-from inferometer.load.drive import Progress
+from inferometer.load.progress import Progress
 from inferometer.run.job import Job
 from inferometer.store import RunDir
 

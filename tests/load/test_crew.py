@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from inferometer.load.crew import LANES_A_WORKER, Crew, workers_for
+from inferometer.load.crew import Crew
+from inferometer.load.headcount import LANES_A_WORKER, workers_for
 from inferometer.load.wire import Abort, FrameReader, FrameWriter, Post, Pulse
 from inferometer.load.worker_transport import Account
 

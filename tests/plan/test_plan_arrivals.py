@@ -53,7 +53,7 @@ FAULTY: tuple[tuple[dict[str, object], str, str], ...] = (
 @pytest.mark.parametrize("given", SOUND)
 def test_what_goes_together(given: dict[str, object]) -> None:
     checked = check_settings(asdict(CLIENT), asdict(AGENTIC) | given)
-    assert checked.faults == []
+    assert not checked.faults
     assert checked.workload == replace(AGENTIC, **given)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from inferometer.core import Result
-from inferometer.load.drive import Progress
+from inferometer.load.progress import Progress
 from inferometer.plan import Selection
 from inferometer.run.job import Job, Sweep
 from inferometer.run.jobs import NO_OVERRIDES, Overrides, jobs_of_configs

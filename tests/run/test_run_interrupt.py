@@ -121,7 +121,7 @@ def test_a_kill_leaves_a_readable_journal_and_no_process(tmp_path: Path) -> None
         assert run.process is not None
         lines = " ".join(marked(run.mark).values())
         assert "engine simulated" in lines
-        assert "spawn_main" in lines
+        assert "inferometer.run.loadserve" in lines
         run.process.kill()
         assert run.ended() == -signal.SIGKILL
         records = run.point.records()

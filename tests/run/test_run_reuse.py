@@ -14,7 +14,8 @@ from inferometer.plan import expand_arms, load_configs, load_recipes, read_file,
 from inferometer.report import render
 from inferometer.report.stored import view_of
 from inferometer.run.jobs import Overrides
-from inferometer.run.reuse import NOTE, stale_arms
+from inferometer.run.lacking import stale_arms
+from inferometer.run.reuse import NOTE
 from inferometer.run.sweep import run_sweep
 from inferometer.store import RunDir
 

@@ -9,7 +9,8 @@ import pytest
 from inferometer.engine.container import Container
 from inferometer.errors import EngineError, InputError
 from inferometer.run.engines import _write_files
-from inferometer.run.site import Site, read_site
+from inferometer.run.site import Site
+from inferometer.run.sitefile import read_site
 
 GOOD = """\
 models: { acme/big: /nvme/big }

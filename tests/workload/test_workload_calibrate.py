@@ -16,13 +16,13 @@ from inferometer.workload import (
     Profile,
     Quantiles,
     ReadOptions,
-    calibrate,
     named,
     prefix_hit,
     profile_text,
     read_corpus,
     synthesize,
 )
+from inferometer.workload.calibrate import calibrate
 from inferometer.workload.profiles import read_profile
 from inferometer.workload.shape import Shape, measure
 

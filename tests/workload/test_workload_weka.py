@@ -10,7 +10,8 @@ import pytest
 
 from inferometer.clock import NS
 from inferometer.errors import InputError
-from inferometer.workload import caveats, read_corpus, read_weka
+from inferometer.workload import read_corpus, read_weka
+from inferometer.workload.caveats import caveats
 from inferometer.workload.reading import MAX_PROBLEMS_PER_FILE
 
 

@@ -26,7 +26,7 @@ KV_BYTES: dict[Precision, float] = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5625}
 class Latent(BaseModel):
     """Multi-head latent attention: one shared latent a token in place of keys and values."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     rank: int
     rope_dim: int
@@ -37,7 +37,7 @@ class Latent(BaseModel):
 class Experts(BaseModel):
     """Routed experts: `count` in each of `layers`, of which a token uses `per_token`."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     count: int
     per_token: int

@@ -22,7 +22,7 @@ TIERS: tuple[Tier, ...] = ("hyperscaler", "neocloud", "rental")
 class Assumed(BaseModel):
     """One GPU in one snapshot; None where the snapshot has no value."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     provisioned_kw: float | None = None
     hyperscaler: float | None = None

@@ -55,7 +55,7 @@ SERIES: Mapping[str, Series] = {
 class Option(BaseModel):
     """One way to read a series off a page. The first of a list that the page has is taken."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     name: str
     """Of the samples, with or without `_total`; of a histogram without `_bucket`."""

@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=1)] | Literal["?", "*", "+"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 class FlagOption(_Strict):

@@ -21,7 +21,7 @@ Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
 class Fact(BaseModel):
     """A row with its provenance. Unknown keys are errors: a typo would be a silent default."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     source: str
     date: Date

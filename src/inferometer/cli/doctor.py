@@ -1,4 +1,6 @@
-"""`inferometer doctor`: what a log and the numbers of a point say is wrong, or too large."""
+"""`inferometer doctor`: what a log and the numbers of a point say is wrong, or too large; and what
+the client itself can be trusted for on this machine (`doctor client`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import click
 import orjson
 
 from inferometer.analyze.advice import Advice, advise
+from inferometer.cli.clientdoctor import examine_client
 from inferometer.core import Result
 from inferometer.engine.triage import LogReport, triage_file
 from inferometer.errors import InputError, Problem
@@ -21,7 +24,10 @@ Examples:
   inferometer doctor runs/quickstart
   inferometer doctor runs/llama/points/llama70b_1k1k_tp8_c64
   inferometer doctor server.log --format json
+  inferometer doctor client --quick
 """
+CLIENT = "client"
+"""Compared as it was typed: `./client` is a path."""
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -45,7 +51,7 @@ class Examined:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target")
 @click.option(
     "--format",
     "form",
@@ -54,14 +60,23 @@ class Examined:
     show_default=True,
     help="Form of the output.",
 )
-def doctor(target: Path, form: str) -> None:
-    """Examine TARGET: a run directory, the directory of a point, or the log of an engine.
+@click.option("--quick", is_flag=True, help="Of `client`: two levels, some 6 s [four, some 20 s].")
+def doctor(target: str, form: str, quick: bool) -> None:
+    """Examine TARGET: a run directory, the directory of a point, the log of an engine, or `client`.
 
     Says how far a start came and how long it took, what the memory went to, which lines flood the
     log, which known failure it shows, why a point is not valid, and which settings the run itself
     proves too small or too large.
+
+    `client` measures what this machine's client can carry, against a server that only writes, and
+    how far off its stamps are. A path of that name is ./client.
     """
-    examined = list(_examined(target))
+    if target == CLIENT:
+        examine_client(form, quick)
+        return
+    if quick:
+        raise click.UsageError("--quick goes only with `doctor client`")
+    examined = list(_examined(Path(target)))
     if form == "json":
         for found in examined:
             sys.stdout.write(orjson.dumps(_as_json(found)).decode() + "\n")

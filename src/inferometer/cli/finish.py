@@ -6,10 +6,10 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from inferometer.audit import Stored
 from inferometer.cli.clientoptions import without_secrets
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
@@ -19,6 +19,9 @@ from inferometer.report.stored import view_of
 from inferometer.run.job import Sweep
 from inferometer.run.sweep import run_sweep
 from inferometer.store import RunDir
+
+if TYPE_CHECKING:
+    from inferometer.audit import Stored
 
 
 def command_line() -> str:

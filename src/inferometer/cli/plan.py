@@ -36,7 +36,7 @@ from inferometer.plan import (
     row_of,
     select_arms,
 )
-from inferometer.run.reuse import stale_arms
+from inferometer.run.lacking import stale_arms
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_JOBS = 256

@@ -17,7 +17,8 @@ from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
 from inferometer.run.job import Sweep
 from inferometer.run.jobs import NO_OVERRIDES, Declared, Overrides, jobs_of_configs
-from inferometer.run.site import Site, read_site
+from inferometer.run.site import Site
+from inferometer.run.sitefile import read_site
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from inferometer.core import Result
-from inferometer.load.drive import Progress as LoadProgress
+from inferometer.load.progress import Progress as LoadProgress
 from inferometer.run.job import Job
 from inferometer.run.observer import Observer
 

@@ -24,8 +24,6 @@ from inferometer.workload import (
     ReadOptions,
     ReadReport,
     SessionWriter,
-    calibrate,
-    caveats,
     chosen,
     drawn_sessions,
     inspect_sessions,
@@ -36,6 +34,8 @@ from inferometer.workload import (
     source_of,
     stream,
 )
+from inferometer.workload.calibrate import calibrate
+from inferometer.workload.caveats import caveats
 
 F = TypeVar("F", bound=Callable[..., Any])
 EXAMPLES = """\b

@@ -45,7 +45,7 @@ DAY_S = 86_400
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     name: str
     patterns: list[str]
@@ -61,7 +61,7 @@ class _Failure(_Strict):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     phases: list[_Strict]
     facts: list[_Fact]

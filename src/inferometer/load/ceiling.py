@@ -58,6 +58,8 @@ class Carried:
     wall_s: float
     workers_cpu_s: float
     coordinator_cpu_s: float
+    loaded_cpu_s: float | None
+    """Of all of them while the load went on: neither start-up nor end."""
     cpu_share: float | None
     """Of the busiest worker, one core = 1, while it was under load."""
     loop_lag_p99_ms: float | None
@@ -101,9 +103,9 @@ async def carry(
                 take(request.id, await transport.send(request))
 
         await transport.ready()
-        begun_ns = time.monotonic_ns()
+        begun_ns, own_s = time.monotonic_ns(), time.process_time()
         await asyncio.gather(*(stream(number) for number in range(load.streams)))
-        ended_ns = time.monotonic_ns()
+        ended_ns, own_s = time.monotonic_ns(), time.process_time() - own_s
         await transport.close()
     after = _cpu_s()
     cpu_share, lag_ms = _worst(transport.accounts, begun_ns, ended_ns)
@@ -112,6 +114,7 @@ async def carry(
         wall_s=(ended_ns - begun_ns) / NS,
         workers_cpu_s=after[1] - before[1],
         coordinator_cpu_s=after[0] - before[0],
+        loaded_cpu_s=_loaded(transport.accounts, begun_ns, ended_ns, own_s),
         cpu_share=cpu_share,
         loop_lag_p99_ms=lag_ms,
         peak_rss=max(account.peak_rss for account in transport.accounts),
@@ -137,6 +140,17 @@ def _worst(
         max((share for share in shares if share is not None), default=None),
         max((float(np.percentile(lag, 99)) for lag in lags if lag), default=None),
     )
+
+
+def _loaded(
+    accounts: Sequence[Account], begun_ns: int, ended_ns: int, own_s: float
+) -> float | None:
+    """CPU seconds of workers and coordinator under load; None where a worker did not say."""
+    shares = [account.cpu_share(begun_ns, ended_ns) for account in accounts]
+    known = [share for share in shares if share is not None]
+    if len(known) < len(shares):
+        return None
+    return own_s + sum(known) * (ended_ns - begun_ns) / NS
 
 
 def _cpu_s() -> tuple[float, float]:

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from inferometer.errors import InferometerError
+from inferometer.load.bare import start_bare
 from inferometer.load.wire import FrameReader, FrameWriter, Outcome, Pulse
 
-LANES_A_WORKER = 512
-"""One loop follows that many streams with its lag still below a chunk's usual gap."""
 CLOSE_S = 5.0
-
-
-def workers_for(lanes: int, cores: int | None = None) -> int:
-    """How many workers a concurrency needs, of what the machine has beside the coordinator."""
-    most = max(1, (cores or os.cpu_count() or 1) - 1)
-    return min(most, -(-lanes // LANES_A_WORKER))
 
 
 class WorkerEnd:
@@ -36,16 +26,8 @@ class WorkerEnd:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        package = str(Path(__file__).resolve().parents[2])
-        known = os.environ.get("PYTHONPATH")
-        path = package if not known else f"{package}{os.pathsep}{known}"
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "inferometer.load.worker", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-            )
+            self._process = start_bare("inferometer.load.worker", theirs.fileno())
         self._sock = ours
         self._reader = FrameReader(ours)
         self._writer = FrameWriter(ours)

@@ -10,30 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from inferometer.clock import NS, Clock, RealClock
 from inferometer.core import ClientReport, Prompt, Record, Sample, Status, Window
 from inferometer.load.lanes import Lanes, LanesConfig
+from inferometer.load.progress import Progress
 from inferometer.load.selfwatch import SelfWatch
 from inferometer.load.transport import Transport
 from inferometer.load.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a load is, for a screen; none of it enters a result."""
-
-    phase: str
-    elapsed_s: float
-    of_s: float | None
-    sent: int
-    ok: int
-    failed: int
-    in_flight: int
-    tokens: int
-    ttft_s: float | None
-    """TTFT of the request that finished last."""
 
 
 class Drive:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
-from inferometer.load.poller import READ, WRITE, Poller
+from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.stamps import (
     ANCILLARY_BYTES,
     ArrivalStamps,
@@ -83,31 +83,36 @@ class Worker:
         """Serve until the coordinator closes its end."""
         while self._running:
             self._poller.dispatch(self._patience_s())
+            # Somebody waits for what has ended; what is streaming has its stamps already.
+            self._tell_outcomes()
             now_ns = _now_ns()
             if self._poller.gathering and now_ns >= self._tick_ns:
-                self._drain(now_ns)
-                self._tick_ns = now_ns + round(TICK_S * 1e9)
+                all_read = self._drain(now_ns)
+                self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
+                self._tell_outcomes()
             if now_ns >= self._probe_ns:
                 self._probe(now_ns)
-            if self._outcomes:
-                self._tell(self._outcomes)
-                self._outcomes = []
+                self._tell_outcomes()
 
     def _patience_s(self) -> float | None:
         """How long nothing needs to be done of itself; None: until somebody speaks."""
         if self._poller.gathering:
-            return TICK_S
+            # What is left of a drain does not wait; a new request may come in between.
+            return TICK_S if self._tick_ns else 0.0
         if self._flights or self._drains:
             return max(0.0, (self._probe_ns - _now_ns()) / 1e9)
         return None
 
-    def _drain(self, now_ns: int) -> None:
-        """Read every gathered stream that has something: the hot path, a few µs a chunk."""
+    def _drain(self, now_ns: int) -> bool:
+        """Read gathered streams that have something: the hot path, a few µs a chunk. False where
+        there may be more of them.
+        """
         streams, link = self._streams, self._link
         buffer, buffers = link.buffer, link.buffers
         kernel_ns = link.stamps.kernel_ns
         link.stamps.refresh(now_ns)
-        for fd, _ in self._poller.gathered():
+        ready = self._poller.gathered()
+        for fd, _ in ready:
             flight = streams[fd]
             connection, reply = flight.connection, flight.reply
             assert connection is not None  # of a flight that is gathered
@@ -132,6 +137,7 @@ class Worker:
                     self._single_out(flight)
             else:
                 flight.received(bytes(memoryview(buffer)[:size]), connection.floor_ns, at_ns > 0)
+        return len(ready) < SLICE
 
     # What a flight tells its owner.
 
@@ -234,6 +240,11 @@ class Worker:
         peak = peak_rss()
         self._tell([Pulse(now_ns, time.process_time(), tokens, peak, self._lags_ns)])
         self._lags_ns = []
+
+    def _tell_outcomes(self) -> None:
+        if self._outcomes:
+            self._tell(self._outcomes)
+            self._outcomes = []
 
     def _tell(self, messages: Sequence[Outcome | Pulse]) -> None:
         self._writer.add(list(messages))

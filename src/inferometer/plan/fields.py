@@ -38,6 +38,8 @@ class Strict(BaseModel):
         alias_generator=lambda name: name.replace("_", "-"),
         # `model` and `model-prefix` are the field's own words.
         protected_namespaces=(),
+        # Most commands meet few of the models: each is built when it is first used.
+        defer_build=True,
     )
 
     def faults(self) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ they override. What the rules resolve to is `resolve`'s part.
 from __future__ import annotations
 
 import posixpath
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -138,7 +139,9 @@ def load_recipes(
         raise InputError(*problems)
     packaged = _packaged() if package is None else _layers(package, read, files)
     beside = partial(_beside, read, [posixpath.dirname(root) for root in roots])
-    return Recipes(packaged["defaults"], {**packaged, **named}, tuple(free), compat, beside)
+    # It is only read.
+    found = ChainMap(named, packaged)  # type: ignore[arg-type]
+    return Recipes(packaged["defaults"], found, tuple(free), compat, beside)
 
 
 def _beside(read: Read, directories: Sequence[str], path: str) -> bytes | None:
@@ -162,9 +165,31 @@ def _may_be_layer(raw: bytes) -> bool:
     return said.startswith((b"- ", b"[")) or said in (b"", b"-")
 
 
+class _Unread(Mapping[str, Layer]):
+    """Layers by name, each read when it is asked for: a point needs a few of them."""
+
+    def __init__(self, paths: Mapping[str, str], read: Read) -> None:
+        self._paths = paths
+        self._layer = lru_cache(maxsize=None)(lambda path: read_layer(path, read))
+
+    def __getitem__(self, name: str) -> Layer:
+        return self._layer(self._paths[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
 @lru_cache(maxsize=1)
 def _packaged() -> Mapping[str, Layer]:
-    """The package's own layers, under a name that is the same on every machine."""
+    """The package's own layers, under a name that is the same on every machine. Tests read them
+    all; a run reads those that it needs.
+    """
 
     def read(path: str) -> bytes:
         return read_file(str(_PACKAGES / path))
@@ -172,7 +197,7 @@ def _packaged() -> Mapping[str, Layer]:
     def files(root: str) -> Sequence[str]:
         return list_files(str(_PACKAGES / root))
 
-    return _layers(_PACKAGED, read, files)
+    return _Unread(dict(_layer_files(_PACKAGED, files)), read)
 
 
 def _layers(root: str, read: Read, files: ListFiles) -> dict[str, Layer]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from inferometer.core import (
     AgenticCoding,
@@ -23,6 +23,7 @@ from inferometer.core import (
     Point,
     Scenario,
 )
+from inferometer.deferred import Deferred
 from inferometer.errors import InputError, Problem
 from inferometer.plan import (
     Configs,
@@ -40,7 +41,13 @@ from inferometer.plan import (
 )
 from inferometer.plan.settings import check_settings
 from inferometer.run.job import Job
-from inferometer.workload import NO_TOKENIZER, sessions_digest, tokenizer_digest
+from inferometer.workload.tokenizer_files import NO_TOKENIZER, tokenizer_digest
+
+if TYPE_CHECKING:
+    from inferometer.workload import sources as _sources
+else:
+    # Readers of every format, which a bench of fixed lengths does without.
+    _sources = Deferred("inferometer.workload.sources")
 
 COMMAND_LINE = "command line"
 NOT_STARTED = "multi-node deployments are planned, not started yet"
@@ -54,7 +61,7 @@ class Overrides:
     client: Mapping[str, Any]
 
 
-_data_digest = lru_cache(maxsize=8)(sessions_digest)
+_data_digest = lru_cache(maxsize=8)(lambda source: _sources.sessions_digest(source))
 """Of the same data once a command: a corpus takes seconds to read."""
 
 _tokenizer_digest = lru_cache(maxsize=8)(tokenizer_digest)

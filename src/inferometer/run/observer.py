@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from inferometer.core import Result
-from inferometer.load.drive import Progress
+from inferometer.load.progress import Progress
 from inferometer.run.job import Job
 
 

@@ -17,8 +17,9 @@ from inferometer.engine.ask import ServedModel, served_models
 from inferometer.errors import Interrupted
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
-from inferometer.run.loadprocess import Failed, LoadProcess, Order
+from inferometer.run.loadprocess import LoadProcess
 from inferometer.run.observer import Observer
+from inferometer.run.order import Failed, Order
 from inferometer.run.prompting import learned, rules_of
 from inferometer.run.watch import Watch
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
@@ -72,6 +73,7 @@ def measure_point(
     finally:
         watch.stop()
     observer.phase("judging")
+    folder.seal_records()
     _merge_samples(folder, watch.samples)
     _keep_pages(folder, watch)
     client = ClientFile(

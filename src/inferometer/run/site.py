@@ -1,49 +1,14 @@
-"""What is particular to the place where engines are started, from a site file: paths of models,
-and whether and how containers are used. Nothing of it is part of a point or its digest.
+"""What is particular to the place where engines are started: paths of models, and whether and how
+containers are used. Nothing of it is part of a point or its digest.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
 
 from inferometer.engine.container import Container
-from inferometer.errors import InputError
-from inferometer.plan.fields import Items, Strict, Text, expect, one_of, validate
-from inferometer.plan.source import read_document, read_file
-
-RUNTIMES = ("docker", "podman")
-_MOUNT = re.compile(r"[^:]+:/[^:]*(:(ro|rw|z|Z))?")
-Mount = Annotated[
-    Any,
-    expect(
-        "HOST:CONTAINER or HOST:CONTAINER:ro",
-        lambda v: isinstance(v, str) and _MOUNT.fullmatch(v) is not None,
-    ),
-]
-
-
-class _Container(Strict):
-    runtime: Annotated[Any, one_of(*RUNTIMES)]
-    gpus: Text | None = "all"
-    mounts: Items[Mount] = ()
-    devices: Items[Text] = ()
-    shm_size: Text = "16g"
-    network: Text = "host"
-    arguments: Items[Text] = ()
-
-
-class _Site(Strict):
-    models: dict[str, Text] = Field(default_factory=dict)
-    models_dir: Text | None = None
-    env: dict[str, Text] = Field(default_factory=dict)
-    container: _Container | None = None
-    ready_timeout_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +28,3 @@ class Site:
         if (path := self.models.get(model)) is not None:
             return path
         return model if self.models_dir is None else str(Path(self.models_dir) / model)
-
-
-def read_site(path: str) -> Site:
-    """A site file. InputError holds every problem of it."""
-    document = read_document(path, read_file, "mapping")
-    found, problems = validate(_Site, document, ())
-    if document.problems or problems or found is None:
-        raise InputError(*document.problems, *problems)
-    given = found.container
-    container = None
-    if given is not None:
-        container = Container(
-            runtime=given.runtime,
-            gpus=given.gpus,
-            mounts=tuple(given.mounts),
-            devices=tuple(given.devices),
-            shm_size=given.shm_size,
-            network=given.network,
-            arguments=tuple(given.arguments),
-            env=found.env,
-        )
-    return Site(
-        models=found.models,
-        models_dir=found.models_dir,
-        env=found.env,
-        container=container,
-        ready_timeout_s=float(found.ready_timeout_s or Site().ready_timeout_s),
-    )

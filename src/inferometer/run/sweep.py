@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from inferometer import MEASUREMENT_VERSION, __version__
-from inferometer.audit import Stored
 from inferometer.core import LaunchPlan, Result
+from inferometer.deferred import Deferred
 from inferometer.errors import EngineError, Interrupted, StoreError
 from inferometer.observe import machine
 from inferometer.run.job import Job, Sweep
@@ -27,9 +28,15 @@ from inferometer.run.loadprocess import LoadProcess, check_open_files
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
 from inferometer.run.reuse import take_over
-from inferometer.run.virtual import predict_point
 from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
 from inferometer.workload import open_workload
+
+if TYPE_CHECKING:
+    from inferometer.audit import Stored
+    from inferometer.run import virtual
+else:
+    # The built-in engine, which a sweep in real time does not need in this process.
+    virtual = Deferred("inferometer.run.virtual")
 
 PACKAGES = ("numpy", "duckdb", "aiohttp", "orjson", "pydantic")
 
@@ -83,7 +90,7 @@ def _points(
             folder = run.point(job.point.id)
             try:
                 if load is None:
-                    result = predict_point(sweep, job, folder, observer, lambda: stop.asked)
+                    result = virtual.predict_point(sweep, job, folder, observer, lambda: stop.asked)
                 else:
                     result = measure_point(sweep, job, folder, load, observer, lambda: stop.asked)
             except EngineError as error:

@@ -12,26 +12,33 @@ RUN/points/ID/result.json    written last, atomically: its presence means done
 RUN/points/ID.attempt-N/     what an interrupted or failed attempt left; never overwritten
 """
 
-from inferometer.store.events import EventBatch
-from inferometer.store.format import FORMAT
-from inferometer.store.journal import Journal
-from inferometer.store.records import (
-    read_records,
-    read_samples,
-    record_row,
-    sample_row,
-)
-from inferometer.store.rundir import (
-    ClientFile,
-    LaunchFile,
-    Manifest,
-    PlannedPoint,
-    PointDir,
-    RunDir,
-    Versions,
-)
-from inferometer.store.series import RequestWords, SeriesMap
-from inferometer.store.table import ABSENT, STATUSES, RequestTable, table_of
+from typing import TYPE_CHECKING
+
+from inferometer.deferred import by_name
+
+if TYPE_CHECKING:
+    from inferometer.store.events import EventBatch
+    from inferometer.store.format import FORMAT
+    from inferometer.store.journal import Journal
+    from inferometer.store.records import (
+        read_records,
+        read_samples,
+        record_journal,
+        record_row,
+        sample_journal,
+        sample_row,
+    )
+    from inferometer.store.rundir import (
+        ClientFile,
+        LaunchFile,
+        Manifest,
+        PlannedPoint,
+        PointDir,
+        RunDir,
+        Versions,
+    )
+    from inferometer.store.series import RequestWords, SeriesMap
+    from inferometer.store.table import ABSENT, STATUSES, RequestTable, table_of
 
 __all__ = [
     "ABSENT",
@@ -51,7 +58,23 @@ __all__ = [
     "Versions",
     "read_records",
     "read_samples",
+    "record_journal",
     "record_row",
+    "sample_journal",
     "sample_row",
     "table_of",
 ]
+
+# The process that carries the load appends rows, and must not load what reads them back.
+__getattr__ = by_name(
+    __name__,
+    {
+        "events": "EventBatch",
+        "format": "FORMAT",
+        "journal": "Journal",
+        "records": "read_records read_samples record_row sample_row record_journal sample_journal",
+        "rundir": "ClientFile LaunchFile Manifest PlannedPoint PointDir RunDir Versions",
+        "series": "RequestWords SeriesMap",
+        "table": "ABSENT STATUSES RequestTable table_of",
+    },
+)

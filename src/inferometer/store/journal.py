@@ -14,10 +14,10 @@ that neither memory nor the work at the end grows with the run.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import queue
+import subprocess
 import sys
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -26,12 +26,12 @@ from typing import Any, Self
 import orjson
 
 from inferometer.errors import StoreError
+from inferometer.load.bare import own_env
 from inferometer.store.parquet import merge, read_parquet_rows, to_parquet
 
 BATCH_ROWS = 256
 SEGMENT_BYTES = 32 << 20
 """Some 45,000 rows of a token each, or 6,000 of a thousand: under a second of work apiece."""
-LOWEST_PRIORITY = 19
 
 
 class Journal:
@@ -105,21 +105,9 @@ class Journal:
         """Close it: write the parquet file, then remove the rest. Raises StoreError."""
         self.flush()
         self._file.close()
-        if self._converter is None:
-            to_parquet(self._path, self._parquet, self._columns)
-            self._path.unlink()
-            return
-        if self._written:
-            self._hand_over()
-        else:
-            self._path.unlink()
-        self._converter.finish()
-        if self._converter.error is not None:
-            raise self._converter.error
-        parts = [path.with_suffix(".parquet") for path in self._segments]
-        merge(parts, self._parquet)
-        for part in parts:
-            part.unlink()
+        if self._converter is not None:
+            self._converter.finish()
+        seal(self._folder, self._name, self._columns)
 
     def _open(self) -> Any:
         self._written = 0
@@ -139,45 +127,73 @@ class Journal:
 
 
 class _Converter:
-    """Turns segments into parquet in a thread, which steps back for whoever wants the CPU.
+    """Has segments turned into parquet by a process of its own, which steps back for whoever wants
+    the CPU: to load the library alone would hold up this interpreter for tens of milliseconds.
 
-    The library lets go of the interpreter while it works. After an error the rest is left as it
-    is: nothing is lost, and `seal` raises it.
+    What it could not convert stays as it is: nothing is lost, and `seal` tries again and says why.
     """
 
     def __init__(self, columns: dict[str, str]) -> None:
-        self.error: StoreError | None = None
-        self._columns = columns
-        self._queue: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
-        self._thread.start()
+        module = ("-m", "inferometer.store.convert")
+        command = [sys.executable, *module, json.dumps(columns), str(os.getpid())]
+        self._process: subprocess.Popen[bytes] | None
+        try:
+            # It may outlive a killed parent by a segment, and must not hold its output open.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=own_env()
+            )
+        except OSError:
+            self._process = None
 
     def take(self, segment: Path) -> None:
         """Convert it when the ones before are done."""
-        self._queue.put(segment)
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(os.fsencode(segment) + b"\0")
+                self._process.stdin.flush()
 
     def finish(self) -> None:
         """Wait for all of them."""
-        self._queue.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        if sys.platform.startswith("linux"):
-            # On Linux a priority is a thread's own.
+        if self._process is not None:
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
-        while (segment := self._queue.get()) is not None:
-            if self.error is None:
-                self._convert(segment)
+                self._process.communicate()
 
-    def _convert(self, segment: Path) -> None:
-        try:
-            to_parquet(segment, segment.with_suffix(".parquet"), self._columns)
-            segment.unlink()
-        except StoreError as error:
-            self.error = error
-        except OSError as error:
-            self.error = StoreError(f"{segment}: kept: {error.strerror or error}")
+
+def seal(folder: Path, name: str, columns: dict[str, str]) -> None:
+    """End a journal that nobody writes any more: all of it as `NAME.parquet`, the rest gone.
+
+    Raises StoreError, and then nothing is lost.
+    """
+    journal, parquet = folder / f"{name}.jsonl", folder / f"{name}.parquet"
+    full = segments(folder, name)
+    if not full:
+        to_parquet(journal, parquet, columns)
+        journal.unlink()
+        return
+    if journal.stat().st_size:
+        last = folder / f"{name}.{len(full):04d}.jsonl"
+        journal.rename(last)
+        full.append(last)
+    else:
+        journal.unlink()
+    parts = [convert(segment, columns) for segment in full]
+    merge(parts, parquet)
+    for part in parts:
+        part.unlink()
+
+
+def convert(segment: Path, columns: dict[str, str]) -> Path:
+    """A segment as parquet, which takes its place. Raises StoreError; the segment is kept then."""
+    parquet = segment.with_suffix(".parquet")
+    if segment == parquet:
+        segment.with_suffix(".jsonl").unlink(missing_ok=True)
+        return parquet
+    try:
+        to_parquet(segment, parquet, columns)
+        segment.unlink()
+    except OSError as error:
+        raise StoreError(f"{segment}: kept: {error.strerror or error}") from None
+    return parquet
 
 
 def segments(folder: Path, name: str) -> list[Path]:
@@ -202,11 +218,20 @@ def read_rows(folder: Path, name: str, columns: dict[str, str]) -> list[dict[str
         raise StoreError(f"{folder}: neither {parquet.name} nor {journal.name} is there")
     rows: list[dict[str, Any]] = []
     for file in files:
-        if file.suffix == ".parquet":
-            rows += read_parquet_rows(file)
-        else:
-            rows += [_from_journal(line, columns) for line in _whole_lines(file)]
+        rows += _rows_of(file, columns)
     return rows
+
+
+def _rows_of(file: Path, columns: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows of a segment, or of the journal."""
+    if file.suffix == ".parquet":
+        return read_parquet_rows(file)
+    try:
+        lines = _whole_lines(file)
+    except FileNotFoundError:
+        # Converted meanwhile: its parquet file is there before the lines are gone.
+        return read_parquet_rows(file.with_suffix(".parquet"))
+    return [_from_journal(line, columns) for line in lines]
 
 
 def _whole_lines(journal: Path) -> list[bytes]:

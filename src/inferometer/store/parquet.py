@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
-
+from inferometer.deferred import Deferred
 from inferometer.errors import StoreError
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    # Whoever only appends rows need not load it.
+    duckdb = Deferred("duckdb")
 
 GROUP_BYTES = 32 << 20
 MEMORY_LIMIT = "1GB"
@@ -22,11 +28,18 @@ LEAST_GROUP, MOST_GROUP = 2048, 122_880
 
 
 def connected() -> duckdb.DuckDBPyConnection:
-    """A database in memory that takes one thread and prints nothing."""
-    connection = duckdb.connect(config={"threads": 1})
+    """A connection of one's own, to be closed, that prints nothing."""
+    connection = _database().cursor()
     # It draws on stdout when a query takes long, and stdout is for results.
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SET enable_progress_bar_print = false")
+    return connection
+
+
+@lru_cache(maxsize=1)
+def _database() -> duckdb.DuckDBPyConnection:
+    """A database in memory that takes one thread: to make one costs 40 ms, so a process has one."""
+    connection = duckdb.connect(config={"threads": 1})
     connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
     # It keeps what it read of files, up to that limit; versions before 1.3 do not know how.
     with contextlib.suppress(duckdb.Error):

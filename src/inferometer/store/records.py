@@ -14,7 +14,7 @@ import numpy as np
 
 from inferometer.core import Arrivals, Exchange, Phase, Record, Sample, Status
 from inferometer.store import varint
-from inferometer.store.journal import read_rows
+from inferometer.store.journal import Journal, read_rows, seal
 
 MAX_EVENTS = 1 << 20
 """Kept of a request's token events, at most. Of more, the last stands for all from here on: it has
@@ -60,6 +60,21 @@ RECORD_COLUMNS = {
 }
 
 SAMPLE_COLUMNS = {"at_ns": "BIGINT", "name": "VARCHAR", "labels": "VARCHAR", "value": "DOUBLE"}
+
+
+def record_journal(folder: Path) -> Journal:
+    """Where the records of a point go as they finish."""
+    return Journal(folder, "records", RECORD_COLUMNS)
+
+
+def sample_journal(folder: Path) -> Journal:
+    """Where its samples go."""
+    return Journal(folder, "samples", SAMPLE_COLUMNS)
+
+
+def seal_records(folder: Path) -> None:
+    """The journal of a load that has ended becomes `records.parquet`. Raises StoreError."""
+    seal(folder, "records", RECORD_COLUMNS)
 
 
 def record_row(record: Record) -> dict[str, Any]:

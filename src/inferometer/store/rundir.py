@@ -29,10 +29,11 @@ from inferometer.errors import StoreError
 from inferometer.store.format import FORMAT, load_json
 from inferometer.store.journal import Journal
 from inferometer.store.records import (
-    RECORD_COLUMNS,
-    SAMPLE_COLUMNS,
     read_records,
     read_samples,
+    record_journal,
+    sample_journal,
+    seal_records,
 )
 from inferometer.store.series import RequestWords, SeriesMap, read_series, read_words
 from inferometer.store.table import RequestTable, read_table
@@ -136,11 +137,15 @@ class PointDir:
 
     def record_journal(self) -> Journal:
         """Where records go as they finish."""
-        return Journal(self.path, "records", RECORD_COLUMNS)
+        return record_journal(self.path)
 
     def sample_journal(self) -> Journal:
         """Where samples go."""
-        return Journal(self.path, "samples", SAMPLE_COLUMNS)
+        return sample_journal(self.path)
+
+    def seal_records(self) -> None:
+        """The load is over: its records become one parquet file."""
+        seal_records(self.path)
 
     def write_client(self, file: ClientFile) -> None:
         """After the load."""

@@ -8,16 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
 from inferometer.core import Phase, Record, Status
+from inferometer.deferred import Deferred
 from inferometer.errors import StoreError
 from inferometer.store import varint
 from inferometer.store.events import EventBatch, batch_sizes, batches
 from inferometer.store.parquet import connected, first_line
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    duckdb = Deferred("duckdb")
 
 ABSENT = int(np.iinfo(np.int64).min)
 """A stamp or count that a request lacks."""

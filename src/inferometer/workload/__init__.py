@@ -3,38 +3,40 @@
 Says nothing about when a turn is sent or by whom: that is `load`.
 """
 
-from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
-from inferometer.workload.calibrate import calibrate
-from inferometer.workload.caveats import caveats
-from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
-from inferometer.workload.distributions import LogNormal, Quantiles
-from inferometer.workload.files import packed
-from inferometer.workload.fixed import FixedLengths
-from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
-from inferometer.workload.lexicon import Lexicon, make_lexicon
-from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
-from inferometer.workload.prompt_text import (
-    PROMPT_RULES,
-    WORDS,
-    PromptRules,
-    PromptText,
-    calibrated,
-)
-from inferometer.workload.prompts import play_key, prompt_of, reblock
-from inferometer.workload.reading import Reading, ReadOptions, ReadReport
-from inferometer.workload.sampling import Filter, chosen, longest, sample
-from inferometer.workload.sessionfile import SessionWriter
-from inferometer.workload.sources import (
-    PathSource,
-    Workload,
-    drawn_sessions,
-    named_sessions,
-    open_workload,
-    sessions_digest,
-    source_of,
-)
-from inferometer.workload.synthetic import synthesize
-from inferometer.workload.tokenizer_files import NO_TOKENIZER, tokenizer_digest
+from typing import TYPE_CHECKING
+
+from inferometer.deferred import by_name
+
+if TYPE_CHECKING:
+    from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
+    from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
+    from inferometer.workload.distributions import LogNormal, Quantiles
+    from inferometer.workload.files import packed
+    from inferometer.workload.fixed import FixedLengths
+    from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
+    from inferometer.workload.lexicon import Lexicon, make_lexicon
+    from inferometer.workload.opening import Workload, open_workload
+    from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
+    from inferometer.workload.prompt_text import (
+        PROMPT_RULES,
+        WORDS,
+        PromptRules,
+        PromptText,
+        calibrated,
+    )
+    from inferometer.workload.prompts import play_key, prompt_of, reblock
+    from inferometer.workload.reading import Reading, ReadOptions, ReadReport
+    from inferometer.workload.sampling import Filter, chosen, longest, sample
+    from inferometer.workload.sessionfile import SessionWriter
+    from inferometer.workload.sources import (
+        PathSource,
+        drawn_sessions,
+        named_sessions,
+        sessions_digest,
+        source_of,
+    )
+    from inferometer.workload.synthetic import synthesize
+    from inferometer.workload.tokenizer_files import NO_TOKENIZER, tokenizer_digest
 
 __all__ = [
     "NO_TOKENIZER",
@@ -61,9 +63,7 @@ __all__ = [
     "Spread",
     "StartPlan",
     "Workload",
-    "calibrate",
     "calibrated",
-    "caveats",
     "chosen",
     "drawn_sessions",
     "inspect_sessions",
@@ -88,3 +88,27 @@ __all__ = [
     "synthesize",
     "tokenizer_digest",
 ]
+
+# The process that carries the load must not pay for readers of formats that it does not read.
+__getattr__ = by_name(
+    __name__,
+    {
+        "agentic": "AgenticWorkload StartPlan plan_start prefix_hit",
+        "corpus": "READERS Corpus read_corpus read_weka stream",
+        "distributions": "LogNormal Quantiles",
+        "files": "packed",
+        "fixed": "FixedLengths",
+        "inspection": "Inspection Spread inspect_sessions",
+        "lexicon": "Lexicon make_lexicon",
+        "profiles": "AgentProfile Profile named profile_text",
+        "opening": "Workload open_workload",
+        "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated",
+        "prompts": "play_key prompt_of reblock",
+        "reading": "Reading ReadOptions ReadReport",
+        "sampling": "Filter chosen longest sample",
+        "sessionfile": "SessionWriter",
+        "sources": "PathSource drawn_sessions named_sessions sessions_digest source_of",
+        "synthetic": "synthesize",
+        "tokenizer_files": "NO_TOKENIZER tokenizer_digest",
+    },
+)

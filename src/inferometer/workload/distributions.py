@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 
 from inferometer.errors import InputError
 
-_CONFIG = ConfigDict(extra="forbid", strict=True)
+_CONFIG = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class Distribution(Protocol):

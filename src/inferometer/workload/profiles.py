@@ -22,7 +22,7 @@ from inferometer.errors import InputError, Problem, nearest
 from inferometer.workload.distributions import LogNormal, Quantiles
 
 Spread = LogNormal | Quantiles
-_CONFIG = ConfigDict(extra="forbid", strict=True)
+_CONFIG = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

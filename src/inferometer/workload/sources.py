@@ -8,21 +8,20 @@ generator of agentic ones, `KIND:key=value,...` for what is drawn from a few num
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import orjson
 
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError, Problem, nearest
-from inferometer.workload.agentic import AgenticWorkload, StartPlan
+from inferometer.workload.agentic import AgenticWorkload
 from inferometer.workload.corpus import READERS, read_corpus
 from inferometer.workload.files import raw_chunks, trace_files
-from inferometer.workload.fixed import FixedLengths
 from inferometer.workload.made import (
     EMPIRICAL,
     KINDS,
@@ -56,58 +55,12 @@ class ProfileSource(NamedTuple):
     sessions: int
 
 
-class Workload(Protocol):
-    """What is sent, as a function of lane and play alone."""
-
-    @property
-    def wrapped_lanes(self) -> int:
-        """Lanes that play a session that another lane plays at the same time."""
-        ...
-
-    @property
-    def one_turn(self) -> bool:
-        """Whether every session is one request."""
-        ...
-
-    def session(self, lane: int, play: int) -> Session:
-        """The session of a lane's play; both count from 0."""
-        ...
-
-    def start(self, lane: int) -> StartPlan:
-        """Where the lane's first play starts; every later one starts at turn 0."""
-        ...
-
-    def starts_ns(self) -> Sequence[int]:
-        """When the sessions began, by their recording, in the order in which they are dealt.
-
-        Empty where nothing says.
-        """
-        ...
-
-    def notes(self) -> Mapping[str, float]:
-        """Numbers about the data, for the result."""
-        ...
-
-
-def open_workload(settings: WorkloadSettings, lanes: int) -> Workload:
-    """The workload of a point with `lanes` lanes.
-
-    Raises InputError where its data is unusable, or is not what the settings' digest stands for.
-    """
-    if settings.seed < 0:
-        raise InputError(f"seed: expected an integer >= 0, got {settings.seed}")
-    if settings.kind == "fixed":
-        if settings.isl is None or settings.osl is None:
-            raise InputError("a workload of fixed lengths needs isl and osl")
-        return FixedLengths(settings.isl, settings.osl, settings.length_ratio, settings.seed)
-    if settings.sessions is None:
-        raise InputError("an agentic workload needs sessions: a path, or synthetic:NAME")
-    if settings.sessions_digest not in (None, sessions_digest(settings.sessions)):
-        raise InputError(f"{settings.sessions}: the sessions have changed since the plan was made")
-    drawn = made(settings.sessions)
+def opened(source: str, settings: WorkloadSettings, lanes: int) -> MadeWorkload | AgenticWorkload:
+    """The workload that a text names, for so many lanes. Raises InputError where it is unusable."""
+    drawn = made(source)
     if drawn is not None:
         return MadeWorkload(drawn, settings)
-    sessions, notes = named_sessions(settings.sessions, settings.seed)
+    sessions, notes = named_sessions(source, settings.seed)
     return AgenticWorkload(sessions, settings, lanes, notes)
 
 
