@@ -80,7 +80,11 @@ class HostWatcher:
         engine_s, ours_s = (_grown(before[2], used, pids) for pids in (engine, ours))
         # What ended in between is in the total and in no process: never below nothing.
         other_s = max(0.0, busy_s - engine_s - ours_s)
-        for name, seconds in (("engine", engine_s), ("client", ours_s), ("other", other_s)):
+        shares = {"client": ours_s}
+        if engine:
+            # An engine that was up already may run here too: then the rest is not only others.
+            shares |= {"engine": engine_s, "other": other_s}
+        for name, seconds in shares.items():
             self._add(at_ns, f"host.{name}_cpu_share", min(1.0, seconds / span_s))
 
     def _add(self, at_ns: int, name: str, value: float) -> None:
