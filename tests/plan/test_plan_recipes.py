@@ -230,7 +230,7 @@ def test_an_unknown_framework_says_which_there_are() -> None:
     assert str(caught.value) == (
         "no recipe for framework 'simulatd'; did you mean 'simulated'?; "
         "known: atom, atom-disagg, dynamo, dynamo-sglang, dynamo-trt, dynamo-vllm, external, "
-        "llmd-vllm, mine, sglang, sglang-disagg, simulated, tilert, trt, vllm"
+        "llamacpp, llmd-vllm, mine, sglang, sglang-disagg, simulated, tilert, trt, vllm"
     )
 
 

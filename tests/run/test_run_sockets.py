@@ -75,7 +75,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
         patch.setenv(NAME, mark)
         outcome = run_sweep(make_sweep(files, "real"), run, seen)
     assert any("engine simulated" in line for line in during), "the mark finds nothing"
-    assert any("spawn_main" in line for line in during), "the mark finds nothing"
+    assert any("inferometer.run.loadserve" in line for line in during), "the mark finds nothing"
     return Swept(files, run, seen, outcome, marked(mark))
 
 
@@ -229,7 +229,7 @@ def test_a_load_process_that_is_killed_ends_the_sweep(
     monkeypatch.setenv(NAME, mark)
 
     def kill() -> None:
-        (pid,) = (pid for pid, line in marked(mark).items() if "spawn_main" in line)
+        (pid,) = (pid for pid, line in marked(mark).items() if "inferometer.run.loadserve" in line)
         os.kill(pid, signal.SIGKILL)
 
     seen.on_progress = kill
