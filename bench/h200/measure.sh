@@ -57,7 +57,7 @@ fixed)
 agentic)
     # A server left by an earlier part is used; one that died in it is not.
     curl -sf $url/health >/dev/null || serve || exit 1
-    $INFEROMETER bench $url --workload "$SESSIONS" --duration 390 --concurrency 8 --seed 4 \
+    $INFEROMETER bench $url --workload "$SESSIONS" --duration 480 --concurrency 8 --seed 4 \
         "${known[@]}" --out "$out/run-agentic" --format json
     ;;
 esac

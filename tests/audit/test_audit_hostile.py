@@ -48,34 +48,34 @@ def bounded_audit(repo: Repo) -> subprocess.CompletedProcess[str]:
     )
 
 
-def refused(repo: Repo, *words: str) -> None:
-    """The audit says why, and reads nothing further."""
+def refused(repo: Repo) -> str:
+    """Why the audit reads nothing further."""
     with pytest.raises(InputError) as error:
         repo.audit()
-    for word in words:
-        assert word in str(error.value)
+    return str(error.value)
 
 
-def refused_within_bounds(repo: Repo, *words: str) -> None:
+def refused_within_bounds(repo: Repo) -> str:
     """The same, of a process that may have little memory and time. It leaves no traceback."""
     done = bounded_audit(repo)
     assert done.returncode == 2, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("error: ")
-    for word in words:
-        assert word in done.stderr, done.stderr[:2000]
+    return done.stderr
 
 
 def test_an_anchors_bomb_is_refused(repo: Repo) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     repo.commit("head", {"configs/master.yaml": "\n".join(lines) + "\n" + MASTER})
-    refused_within_bounds(repo, "aliases expanded")
+    said = refused_within_bounds(repo)
+    assert "aliases expanded" in said
 
 
 def test_a_file_of_millions_of_values_is_refused(repo: Repo) -> None:
     repo.commit("head", {"configs/recipes/site.yaml": "- a\n" * (MAX_FILE_BYTES // 4 - 10)})
-    refused_within_bounds(repo, f"more than {MAX_NODES} values")
+    said = refused_within_bounds(repo)
+    assert f"more than {MAX_NODES} values" in said
 
 
 def test_a_large_file_is_refused_before_it_is_read(repo: Repo) -> None:
@@ -84,7 +84,8 @@ def test_a_large_file_is_refused_before_it_is_read(repo: Repo) -> None:
     with place.open("wb") as file:
         file.truncate(100_000_000)
     repo.commit("head", {})
-    refused(repo, "has 100000000 bytes")
+    said = refused(repo)
+    assert "has 100000000 bytes" in said
     place.unlink()
 
 
@@ -94,13 +95,15 @@ def test_a_huge_ladder_is_refused(repo: Repo) -> None:
         for tp in (1, 2, 8)
     )
     repo.commit("head", {"configs/master.yaml": MASTER + arms})
-    refused(repo, "declares more than 20000 points")
+    said = refused(repo)
+    assert "declares more than 20000 points" in said
 
 
 def test_a_ladder_beyond_reason_is_refused(repo: Repo) -> None:
     text = MASTER.replace("[4, 8, 16]", f"[{', '.join(map(str, range(1, 10_002)))}]")
     repo.commit("head", {"configs/master.yaml": text})
-    refused(repo, "at most 10000 items")
+    said = refused(repo)
+    assert "at most 10000 items" in said
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,8 @@ def test_a_ladder_beyond_reason_is_refused(repo: Repo) -> None:
 def test_a_template_runs_nothing_and_ends(repo: Repo, template: str, word: str) -> None:
     recipe = f'- argv:\n    --x: "{template}"\n'
     repo.commit("head", {"configs/recipes/site.yaml": recipe})
-    refused(repo, word)
+    said = refused(repo)
+    assert word in said
     assert not (repo.path / "ran").exists()
 
 
@@ -129,7 +133,8 @@ def test_a_recipe_that_makes_every_plan_large_is_refused(repo: Repo) -> None:
     arm = f"      - {{ tp: 1, conc-list: [{', '.join(map(str, range(1, 100)))}] }}\n"
     files = {"configs/recipes/site.yaml": f"- argv:\n{flags}", "configs/master.yaml": MASTER + arm}
     repo.commit("head", files)
-    refused_within_bounds(repo, "characters in all")
+    said = refused_within_bounds(repo)
+    assert "characters in all" in said
 
 
 @pytest.mark.parametrize("name", ["configs/recipes", "configs/master.yaml", "changelog.d"])
@@ -141,7 +146,9 @@ def test_a_symlink_is_not_followed(repo: Repo, name: str) -> None:
     place.unlink(missing_ok=True)
     place.symlink_to(outside)
     repo.commit("head", {})
-    refused(repo, "symlink", name)
+    said = refused(repo)
+    assert "symlink" in said
+    assert name in said
 
 
 def test_a_path_that_leaves_its_tree_is_refused(repo: Repo) -> None:
@@ -167,7 +174,8 @@ def test_a_path_that_leaves_its_tree_is_refused(repo: Repo) -> None:
     )
     commit = repo.git("commit-tree", tree, "-m", "x")
     repo.git("tag", "head", commit)
-    refused(repo, "leads out of its tree")
+    said = refused(repo)
+    assert "leads out of its tree" in said
     with pytest.raises(InputError, match="git's own directory"):
         checked([Entry(".git/hooks/x", 1, "")], "t")
 
@@ -181,7 +189,8 @@ def test_a_tree_that_lists_without_end_is_refused(repo: Repo) -> None:
         lines = "".join(f"040000 tree {tree}\td{n}\n" for n in range(10))
         tree = repo.git("mktree", given=lines.encode())
     repo.git("tag", "head", repo.git("commit-tree", tree, "-m", "bomb"))
-    refused_within_bounds(repo, "more than 100000 files")
+    said = refused_within_bounds(repo)
+    assert "more than 100000 files" in said
 
 
 def test_hooks_and_filters_of_the_head_do_not_run(repo: Repo) -> None:

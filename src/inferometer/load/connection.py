@@ -142,7 +142,7 @@ class Connection:
                 self._encrypt_next()
             sent = self._sock.send(self._raw[:WRITE_BYTES])
         except BlockingIOError:
-            pass
+            pass  # the buffer is full: the poller tells when there is room
         except OSError as error:
             self._write_failed(error)
             return
