@@ -154,14 +154,14 @@ def test_window_differences_agree_within_a_scrape_at_each_edge(measured: Measure
     least, grown, most = _around(
         measured.samples, "engine.generation_tokens", window, at_ns, tokens
     )
-    assert 0 < most
+    assert most > 0
     assert least <= grown <= most
     first_ns = np.array([record.first_token_ns for record in measured.records])
     prompts = np.array([record.exchange.prompt_tokens for record in measured.records])
     least, grown, most = _around(
         measured.samples, "engine.prompt_tokens", window, first_ns, prompts
     )
-    assert 0 < most
+    assert most > 0
     assert least <= grown <= most
 
 
