@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is slow, and slowness is no fault: no example has a time limit.
+# A busy machine is slow, and slowness is no fault: no example has a time limit. The same tree has
+# the same examples, so a pass is a pass everywhere; `--hypothesis-profile search` draws new ones.
 settings.register_profile(
-    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "search", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+settings.register_profile("steady", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("steady")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

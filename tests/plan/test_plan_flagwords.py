@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -211,12 +212,16 @@ def options(draw: st.DrawFn) -> tuple[FlagOption, ...]:
     return tuple(made)
 
 
+# argparse of Python 3.11 reads `-a=x` as `-a -x` where -a takes no value; later ones refuse it.
+UNSETTLED = re.compile(r"-[^-].*=x")
 SPELLINGS = st.sampled_from([*NAMES, "--abcd", "--n", "--", "-q"]).filter(lambda w: w != "--")
 LINES = st.lists(
     st.one_of(
         SPELLINGS,
         st.sampled_from(WORDS),
-        st.tuples(SPELLINGS, st.sampled_from(WORDS)).map("=".join),
+        st.tuples(SPELLINGS, st.sampled_from(WORDS))
+        .map("=".join)
+        .filter(lambda word: not UNSETTLED.fullmatch(word)),
     ),
     max_size=7,
 )
