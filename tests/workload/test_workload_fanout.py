@@ -87,6 +87,11 @@ def test_an_overlap_within_the_resolution_of_the_clock_is_none() -> None:
     assert len(set(chains(*apart))) == 2
 
 
+def test_a_request_that_takes_no_time_is_beside_what_is_open_at_its_instant() -> None:
+    shared = (0, 3)
+    assert chains(call(0, 0, shared), call(0, 1, shared), call(0, 0, shared)) == [0, 0, 1]
+
+
 def test_requests_without_blocks_are_told_apart_by_time_alone() -> None:
     assert chains(call(0, 1), call(2, 3), call(2.5, 4)) == [0, 0, 1]
     assert recover([]) == FanOut((), 0, 0, 0)

@@ -148,7 +148,9 @@ def _agents(calls: Sequence[Call], chains: Sequence[_Chain]) -> tuple[list[int],
     for chain in chains:
         parent = chain.parent
         agent = 0 if parent is None else numbers[parent]
-        span = Call(calls[chain.members[0]].start_ns, _end(calls, chain), calls[0].block_ids)
+        start_ns = calls[chain.members[0]].start_ns
+        # A chain that takes no time is still at work at its instant.
+        span = Call(start_ns, max(_end(calls, chain), start_ns + 1), calls[0].block_ids)
         after = [] if parent is None else [m for m in owners[parent].members if m > parent]
         if _beside(calls, sent[agent], span) or _resumed(calls, sent[agent], after, span):
             agent = len(sent)
