@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from inferometer.audit.flatten import LAUNCH_NAME, Change, apart, compared, text_of, tree_of
+from inferometer.audit.follows import followed
 from inferometer.audit.outside import place_of
 from inferometer.audit.pairs import Arm, Rung, paired
 from inferometer.audit.revision import Revision, State
 from inferometer.core import LaunchPlan, Origin
-from inferometer.plan import explain
-from inferometer.plan.expressions import names_in
-from inferometer.plan.names import POINT_NAMES, point_names
-from inferometer.plan.templates import expressions
+from inferometer.plan.names import point_names
 
 Kind = Literal["value", "ladder", "added", "removed"]
 RESOLVES = "resolves"
@@ -306,41 +304,23 @@ def _difference(
         ),
         derived=first.derived,
         expression=origin.expression if origin and first.derived else None,
-        follows=tuple(_follows(first, subjects[first.point])) if first.derived else (),
+        follows=_follows(first, subject) if first.derived else (),
         also=tuple(dict.fromkeys(repeats)),
         file=file,
         line=line,
     )
 
 
-def _order(subject: Subject) -> tuple[str, str, int]:
-    return subject.config, subject.arm, subject.conc
-
-
-def _follows(fact: _Fact, subject: Subject) -> Iterator[str]:
-    """What the expression of a derived value names, and is another than before."""
+def _follows(fact: _Fact, subject: Subject) -> tuple[str, ...]:
     assert fact.new is not None
     if subject.base is None:
-        return
-    launch = fact.change.path[0]
-    before, after = _names(subject.base, launch), _names(subject.state, launch)
-    written = fact.new.expression or ""
-    for name in dict.fromkeys(n for source in expressions(written) for n in names_in(source)):
-        old, new = before.get(name), after.get(name)
-        if old != new:
-            yield f"{name} {old} -> {new}"
+        return ()
+    expression, launch = fact.new.expression or "", fact.change.path[0]
+    return tuple(followed(expression, launch, subject.base, subject.state))
 
 
-def _names(state: State, launch: str) -> dict[str, str | None]:
-    """What expressions may name at a point, as text, with the names that layers agree on for it, or
-    for one launch of it.
-    """
-    found = {name: text_of(value) for name, value in point_names(state.point).items()}
-    if state.recipes is not None:
-        told = explain(state.point, state.recipes)
-        agreed = [each for each in told if each.target[-2:-1] == ("let",)]
-        found |= {e.target[-1]: e.value for e in agreed if e.target[0] in ("let", launch)}
-    return {name: found.get(name) for name in POINT_NAMES}
+def _order(subject: Subject) -> tuple[str, str, int]:
+    return subject.config, subject.arm, subject.conc
 
 
 def _ladders(pairs: Iterable[tuple[Arm, Arm]], head: Revision) -> Iterator[Difference]:

@@ -198,9 +198,11 @@ def _told(comparison: Comparison) -> Iterable[Finding]:
 
 
 def _tables(base: Revision, head: Revision) -> Iterator[Finding]:
-    """Tables of the catalog that are not read from the revisions, where that may matter."""
-    for path in sorted({*base.found.facts, *head.found.facts}):
-        old, new = (s.tree.blob(path) if path in s.found.facts else None for s in (base, head))
+    """Tables of the catalog that differ and on which no plan rests."""
+    for path in sorted({*base.found.tables, *head.found.tables}):
+        old, new = (s.tree.blob(path) if path in s.found.tables else None for s in (base, head))
         if old != new:
-            what = "the table differs, and both sides are resolved with the one installed here"
-            yield Finding("warning", "catalog", f"{what}: values that it moves are not seen", path)
+            what = (
+                "the table differs; no launch rests on it, but bounds, predictions and prices may"
+            )
+            yield Finding("note", "catalog", what, path)

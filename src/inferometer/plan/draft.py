@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferometer.catalog import Facts
 from inferometer.core import Origin
 from inferometer.errors import InputError, Problem
 from inferometer.plan.expressions import Names, Value, evaluate
@@ -38,7 +39,7 @@ class Draft:
     its position.
     """
 
-    names: dict[str, Value | None]
+    names: dict[str, Value | Facts | None]
     tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[Target, Origin] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
