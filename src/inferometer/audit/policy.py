@@ -17,7 +17,7 @@ import orjson
 
 from inferometer.audit.difference import Comparison
 from inferometer.audit.finding import Finding, Level
-from inferometer.audit.flatten import bare, values_of
+from inferometer.audit.flatten import bare, text_of, values_of
 from inferometer.audit.outside import Outside, outside_of
 from inferometer.audit.revision import Revision, State
 from inferometer.audit.stale import Stored
@@ -30,6 +30,7 @@ from inferometer.plan.names import POINT_NAMES, point_names
 
 PACKAGED = Path(__file__).parent / "policy.yaml"
 MAX_CHECKS = 100
+_WILD = frozenset("*?[")
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 _KINDS = ("require", "forbid", "equal", "alike", "results")
 
@@ -142,6 +143,23 @@ class View:
     _text: bytes | None = None
     _having: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
+    def first(self, globs: Sequence[str]) -> str | None:
+        """One key that matches, where any does; names without a wildcard are asked for first."""
+        for glob in globs:
+            if not _WILD & set(glob) and self._may_have(glob) and self._holds(glob):
+                return glob
+        return next(iter(self.having(globs)), None)
+
+    def _holds(self, key: str) -> bool:
+        """Whether there is a single value just here. What stands in a launch is not looked for."""
+        node: Any = self.state.tree
+        section, _, rest = key.partition(".")
+        for part in (section, *rest.split(".")) if rest else (section,):
+            if not isinstance(node, dict) or part not in node:
+                return False
+            node = node[part]
+        return node is not None and not (isinstance(node, dict) and node)
+
     def having(self, globs: Sequence[str]) -> dict[str, str]:
         """The values whose key matches."""
         asked = tuple(globs)
@@ -150,14 +168,15 @@ class View:
         return self._having[asked]
 
     def _matching(self, globs: tuple[str, ...]) -> dict[str, str]:
-        simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
-        wanted = [glob for glob in globs if glob not in simple and self._may_have(glob)]
+        known = {glob: self._field(glob) for glob in globs if self._is_field(glob)}
+        simple = {glob: value for glob, value in known.items() if value is not None}
+        wanted = [glob for glob in globs if glob not in known and self._may_have(glob)]
         if not wanted:
             return simple
         if self._values is None:
             held = {**self.state.tree, "external": self._external()}
             self._values = {".".join(path): text for path, text in values_of(held)}
-        plain = [glob for glob in wanted if not set("*?[") & set(glob)]
+        plain = [glob for glob in wanted if not _WILD & set(glob)]
         found = simple | {key: self._values[key] for key in plain if key in self._values}
         if self.state.plan is not None and self.state.plan.launches:
             # A flag of a launch is a flag, whichever launch it is of.
@@ -174,10 +193,16 @@ class View:
         return {**(said if isinstance(said, dict) else {}), **self.outside.data}
 
     def _field(self, name: str) -> str | None:
-        """A text that plan or point has under a plain name."""
+        """A value that plan or point has under a plain name, as text."""
         whole = self.state.plan or self.state.point
-        value = getattr(whole, name, None) if name.isidentifier() else None
-        return value if isinstance(value, str) else None
+        return text_of(getattr(whole, name, None))
+
+    def _is_field(self, name: str) -> bool:
+        """Whether a plain name is that of a single value, or of one that is not there."""
+        whole = self.state.plan or self.state.point
+        if not hasattr(whole, name):
+            return False
+        return isinstance(getattr(whole, name), bool | int | float | str | None)
 
     def _may_have(self, glob: str) -> bool:
         """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
@@ -213,7 +238,7 @@ def _broken(
 
 
 def _lacking(globs: Sequence[str], view: View) -> Iterator[Broken]:
-    if view.state.plan is not None and not view.having(globs):
+    if view.state.plan is not None and view.first(globs) is None:
         yield view.name, f"none of {', '.join(globs[:3])} is set", None, None
 
 
@@ -241,11 +266,11 @@ def _unlike(globs: Sequence[str], about: Sequence[View]) -> Iterator[Broken]:
             curve = (view.state.point.config, view.state.point.scenario.label)
             curves.setdefault(curve, []).append(view)
     for views in curves.values():
-        having = {view.name: bool(view.having(globs)) for view in views}
-        if len(set(having.values())) < 2:
+        having = {view.name: view.first(globs) for view in views}
+        without = [name for name, key in having.items() if key is None]
+        if not 0 < len(without) < len(views):
             continue
-        without = [name for name, has in having.items() if not has]
-        key = next(iter(next(v for v in views if having[v.name]).having(globs)))
+        key = next(key for key in having.values() if key is not None)
         for name in without:
             message = f"{key} is set at {len(views) - len(without)} points of the curve, not here"
             yield name, message, key, None

@@ -86,15 +86,14 @@ class Recipes:
             raise InputError(f"no recipe for framework {engine!r}{hint}")
         layer = self.named[f"engines/{engine}"]
         found: list[str] = []
-        for rule in layer.rules:
-            said = [setting for setting in rule.settings if setting.target == ("bases",)]
-            if not said or not holds(rule, names):
+        for rule, said in layer.based:
+            if not holds(rule, names):
                 continue
-            for base in said[0].value:
+            for base in said.value:
                 if f"engines/{base}" not in self.named or len(found) == MAX_BASES:
                     hint = self._hint("engines", base)
                     what = f"no recipe for base engine {base!r}{hint}"
-                    raise InputError(Problem(what, layer.file, said[0].line, "bases"))
+                    raise InputError(Problem(what, layer.file, said.line, "bases"))
                 found.append(base)
         return found
 
