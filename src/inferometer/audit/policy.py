@@ -126,7 +126,8 @@ def check_policy(
         found += _grouped(check, _broken(check, about, stored), touched, comparison)
         if check.equal is not None:
             found += _unread(check, about, comparison)
-        if check.results is not None and about and stored is None:
+        unmeasured = check.results is not None and stored is None
+        if unmeasured and any(view.name in touched for view in about):
             message = f"{check.name}: not checked, since no store is given (--store)"
             found.append(Finding("note", f"policy/{check.name}", message))
     return tuple(found)
@@ -290,15 +291,26 @@ def _unmeasured(globs: Sequence[str], view: View, stored: Mapping[str, Stored]) 
 
 
 def _unread(check: Check, about: Sequence[View], comparison: Comparison) -> Iterator[Finding]:
-    """Files with an engine's settings that could not be looked into, each reason once."""
+    """Files with an engine's settings that could not be looked into, each reason once; only where
+    the change touches what would have been compared.
+    """
     reasons: dict[str, list[str]] = {}
     for view in about:
-        if view.outside.why is not None:
+        if view.outside.why is not None and _is_another(view, comparison):
             reasons.setdefault(view.outside.why, []).append(view.name)
     for why, names in reasons.items():
         file, line = comparison.head.place(comparison.head.states[names[0]].point.config)
         message = f"{check.name}: not checked: {why}"
         yield Finding("note", f"policy/{check.name}", message, file, line, tuple(names))
+
+
+def _is_another(view: View, comparison: Comparison) -> bool:
+    """Whether a point is new, or its image or its file is."""
+    base = comparison.subjects[view.name].base
+    if base is None or base.plan is None:
+        return True
+    plan = view.state.plan
+    return plan is None or (plan.image, plan.external) != (base.plan.image, base.plan.external)
 
 
 def _grouped(
