@@ -19,6 +19,7 @@ from inferometer.audit.facts import Facts, facts_of, holds
 WHY = "TODO: say why"
 LINK = "TODO: link to the discussion"
 _MOST_GLOBS = 20
+_MOST_CASES = 8
 _SCENARIOS = {"fixed": "fixed-seq-len", "agentic": "agentic-coding"}
 
 
@@ -75,6 +76,11 @@ def _changes(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iter
     if formulas is not None:
         narrow = _narrowed(difference.points, difference, facts, scope)
         yield _change(difference.key, *formulas, narrow)
+        return
+    if len(difference.cases) > _MOST_CASES and (new := _formula(difference, facts, True)):
+        # What one rule took the place of may be many: what holds now is one thing.
+        narrow = _narrowed(difference.points, difference, facts, scope)
+        yield {"key": difference.key, "new": new[0], **narrow}
         return
     for case in difference.cases:
         narrow = _narrowed(case.points, difference, facts, scope)
