@@ -27,8 +27,7 @@ _GOING = re.compile(
 def check_description(entry: Entry, facts: Facts, covered: Covered) -> Iterator[Finding]:
     """Contradictions and what cannot be placed. Only an entry without `changes` covers by words."""
     scope = facts.scope(entry)
-    moved = Vocabulary(facts.keys(scope))
-    standing = Vocabulary(_standing(scope, facts))
+    moved, standing = facts.vocabularies(scope)
     for text, line in entry.texts:
         reading = read_text(text, moved)
         for said in reading.said:
@@ -40,16 +39,6 @@ def check_description(entry: Entry, facts: Facts, covered: Covered) -> Iterator[
     if not entry.claims:
         _cover_arms(entry, scope, facts, covered)
     yield from _ladder(entry, scope, facts)
-
-
-def _standing(scope: Sequence[str], facts: Facts) -> dict[str, None]:
-    """Keys that no point changes: of one point an arm, the values of which differ little."""
-    arms = {facts.subject(name).arm: name for name in reversed(scope)}
-    moved = facts.keys(scope)
-    found: dict[str, None] = {}
-    for name in arms.values():
-        found |= {key: None for key in facts.values(name) if key not in moved}
-    return found
 
 
 def _judged(

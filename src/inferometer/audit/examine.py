@@ -18,7 +18,7 @@ from inferometer.audit.policy import check_policy, read_policy
 from inferometer.audit.record import Record, read_record
 from inferometer.audit.revision import Cache, Revision, read_revision
 from inferometer.audit.stale import Stored, Wanted, digest_apart, one_an_arm, stale, stored_results
-from inferometer.audit.tree import Tree, folder_tree
+from inferometer.audit.tree import MAX_PATH, Tree, folder_tree
 from inferometer.errors import InputError, Problem
 
 
@@ -59,6 +59,8 @@ def tree_at(name: str, repository: Path) -> Tree:
     and a name that is both is refused. InputError where it is neither.
     """
     folder = Path(name)
+    if len(name) > MAX_PATH:
+        raise InputError(f"{name[:60]!r}... is neither a git ref nor a directory")
     if name.startswith((".", "/", "~")) and folder.expanduser().is_dir():
         return folder_tree(folder.expanduser())
     top = top_of(repository)

@@ -30,6 +30,8 @@ from inferometer.plan.names import POINT_NAMES, point_names
 
 PACKAGED = Path(__file__).parent / "policy.yaml"
 MAX_CHECKS = 100
+MAX_GLOBS = 1_000
+"""Globs and texts of all checks: each is held against every point."""
 _WILD = frozenset("*?[")
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 _KINDS = ("require", "forbid", "equal", "alike", "results")
@@ -341,6 +343,12 @@ def _grouped(
         )
 
 
+def _globs_in(check: Check) -> int:
+    lists = (check.keys, check.where, check.require, check.equal, check.alike, check.results)
+    forbidden = sum(1 + len(texts) for texts in (check.forbid or {}).values())
+    return forbidden + sum(len(each) for each in lists if each is not None)
+
+
 def _packaged() -> Iterator[Check]:
     document = read_document(str(PACKAGED), read_file, "list")
     for item in document.data:
@@ -362,6 +370,8 @@ def _listed(path: str, side: Revision, packaged: Mapping[str, Check]) -> dict[st
         problems += [document.problem((index, *fault.path), fault.message) for fault in faults]
         if check is not None:
             checks[check.name] = check
+    if sum(map(_globs_in, checks.values())) > MAX_GLOBS:
+        problems.append(document.problem((), f"more than {MAX_GLOBS} globs in all checks"))
     if len(document.data) > MAX_CHECKS:
         problems.append(document.problem((), f"more than {MAX_CHECKS} checks"))
     if problems:
