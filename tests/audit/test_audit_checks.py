@@ -81,7 +81,12 @@ def test_a_faulty_check_is_input(repo: Repo, text: str) -> None:
 def test_power_is_asked_of_the_results_of_listed_keys(repo: Repo) -> None:
     own = '- { name: power-required, keys: ["qwen-*"] }\n'
     repo.commit("head", {"audit-policy.yaml": own})
-    notes = [f.message for f in repo.audit().findings if f.rule == "policy/power-required"]
+    # Nothing is to be measured: nothing is to be told.
+    assert policy_rules(repo) == {}
+    repo.commit("newer", {"configs/master.yaml": MASTER.replace("v0.26.0", "v0.27.0")})
+    notes = [
+        f.message for f in repo.audit(head="newer").findings if f.rule == "policy/power-required"
+    ]
     assert notes == ["power-required: not checked, since no store is given (--store)"]
 
 

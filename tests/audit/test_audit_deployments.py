@@ -193,6 +193,19 @@ def test_a_file_outside_of_the_tree_is_not_read(repo: Repo, path: str) -> None:
     ]
 
 
+def test_a_file_that_is_not_at_hand_is_told_where_it_matters(repo: Repo) -> None:
+    """Where the image or the file is another, and not where something else moves every point."""
+    edited(repo, "configs/master.yaml", "recipes/vllm/away.yaml", "gone.yaml")
+    rule = "policy/container-is-image"
+    repo.commit("seed", {"configs/recipes/site.yaml": SITE + "- workload: { seed: 7 }\n"})
+    audit = repo.audit("head", "seed")
+    assert len(audit.comparison.changed) == 3
+    assert [f for f in audit.findings if f.rule == rule] == []
+    gone = MASTER.replace("recipes/vllm/away.yaml", "gone.yaml").replace("v0.26.0", "v0.27.0")
+    repo.commit("image", {"configs/master.yaml": gone})
+    assert [f.level for f in repo.audit("seed", "image").findings if f.rule == rule] == ["note"]
+
+
 def test_a_symlink_in_the_place_of_the_file_is_not_followed(repo: Repo, tmp_path: Path) -> None:
     secret = tmp_path / "secret.yaml"
     secret.write_text("model: { container: secret }\n", encoding="utf-8")

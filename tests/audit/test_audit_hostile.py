@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from audit_repo import MASTER, RUNNERS, Repo, new_repo
+from audit_repo import MASTER, RUNNERS, Repo, errors, new_repo
 
 from inferometer.audit.tree import MAX_FILE_BYTES, Entry, checked, folder_tree
 from inferometer.errors import InputError
@@ -209,11 +210,160 @@ def test_hooks_and_filters_of_the_head_do_not_run(repo: Repo) -> None:
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("ref", ["--output=ran", "-h", "head^{/x}", "", "no such ref"])
+PROGRAMS = (
+    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.gitProxy"),
+    *("core.askPass", "core.alternateRefsCommand", "diff.external", "diff.evil.textconv"),
+    *("diff.evil.command", "filter.evil.clean", "filter.evil.smudge", "filter.evil.process"),
+    *("pager.ls-tree", "pager.rev-parse", "pager.cat-file", "alias.rev-parse", "alias.ls-tree"),
+    *("credential.helper", "gpg.program", "uploadpack.packObjectsHook", "interactive.diffFilter"),
+)
+
+
+def test_programs_in_the_settings_of_a_repository_do_not_run(repo: Repo) -> None:
+    ran = repo.path.parent / "ran"
+    attributes = "*.yaml filter=evil diff=evil text eol=crlf\n"
+    repo.commit("head", {"configs/.gitattributes": attributes})
+    for name in PROGRAMS:
+        repo.git("config", name, f"touch {ran}")
+    audit = repo.audit()
+    assert audit.passed
+    assert len(audit.comparison.head.states) == 5
+    assert not ran.exists()
+
+
+def test_what_is_not_there_is_not_fetched(repo: Repo) -> None:
+    """A repository whose missing objects are promised by a program, and that allows every way."""
+    ran = repo.path.parent / "ran"
+    repo.commit("head", {"configs/recipes/site.yaml": "- workload: { seed: 1 }\n"})
+    blob = repo.git("rev-parse", "head:configs/recipes/site.yaml")
+    (repo.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "evil",
+        "remote.evil.promisor": "true",
+        "remote.evil.url": str(repo.path),
+        "remote.evil.uploadpack": f"touch {ran}; git-upload-pack",
+        "protocol.allow": "always",
+        "protocol.file.allow": "always",
+    }.items():
+        repo.git("config", name, value)
+    said = refused(repo)
+    assert "git has not its content" in said
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"configs/master.yaml": "[" * 200_000 + "]" * 200_000}, "maximum nesting depth"),
+        ({"configs/master.yaml": "[" * 900 + "]" * 900}, "more than 40 levels"),
+        ({"configs/recipes/a.yaml": "- " * 100_000 + "a\n"}, "maximum nesting depth"),
+        ({"configs/recipes/a.yaml": "".join(" " * n + "a:\n" for n in range(2_000))}, "nesting"),
+        ({"configs/master.yaml": MASTER + "".join(f"k{n}: 1\n" for n in range(190_000))}, "values"),
+        ({"configs/master.yaml": MASTER + "x\0y: 1\n"}, "character #x00 is not allowed"),
+    ],
+    ids=["flow", "levels", "sequences", "block", "keys", "nul"],
+)
+def test_a_form_beyond_bounds_is_refused(repo: Repo, files: dict[str, str], said: str) -> None:
+    repo.commit("head", files)
+    assert said in refused(repo)
+
+
+def test_bytes_that_are_no_text_are_refused(repo: Repo) -> None:
+    (repo.path / "configs/master.yaml").write_bytes(MASTER.encode() + b"# \xff\xfe\n")
+    repo.commit("head", {})
+    assert re.search(r"configs/master\.yaml:\d+: not YAML: the bytes are not UTF-8", refused(repo))
+
+
+def test_a_name_that_is_no_text_hides_nothing(repo: Repo) -> None:
+    blob = repo.git("hash-object", "-w", "--stdin", given=b"a")
+    listed = f"100644 blob {blob}\ta\\xff\0".encode() + f"100644 blob {blob}\ta".encode()
+    tree = repo.git("mktree", "-z", given=listed + b"\xff\0")
+    repo.git("tag", "head", repo.git("commit-tree", tree, "-m", "x"))
+    assert "two files are named" in refused(repo)
+
+
+def test_directories_in_the_place_of_files_and_the_other_way(repo: Repo) -> None:
+    for path in ("configs/master.yaml", "configs/runners.yaml"):
+        (repo.path / path).unlink()
+    files: dict[str, str | None] = {"configs/master.yaml/x.yaml": "a", "changelog.d": "a"}
+    repo.commit("head", files)
+    found = errors(repo.audit())
+    assert [(f.rule, f.key) for f in found] == [("uncovered", "config")]
+    (repo.path / "configs/master.yaml/x.yaml").unlink()
+    (repo.path / "configs/master.yaml").rmdir()
+    (repo.path / "configs").rmdir()
+    repo.commit("next", {"configs": "a"})
+    assert {f.rule for f in errors(repo.audit(head="next"))} == {"uncovered"}
+
+
+def test_a_submodule_in_the_place_of_recipes_is_not_followed(repo: Repo) -> None:
+    commit = repo.git("rev-parse", "base")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{commit},configs/recipes")
+    repo.git("commit", "-qm", "x")
+    repo.git("tag", "head")
+    assert "is a symlink or a submodule" in refused(repo)
+
+
+NEWER = MASTER.replace("v0.26.0", "v0.27.0")
+ITEM = "- config-keys: ['*']\n  description: d\n  link: https://e.org/1\n"
+FILE = "config-keys: [KEYS]\ndescription: d\nlink: https://e.org/1\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"perf-changelog.yaml": ITEM * 2_001}, "more than 2000 new entries"),
+        (
+            {
+                "changelog.d/a.yaml": FILE.replace(
+                    "KEYS", ", ".join(f"'*{n}'" for n in range(5_001))
+                )
+            },
+            "more than 5000 config keys and changes",
+        ),
+        (
+            {
+                "changelog.d/a.yaml": FILE.replace("KEYS", "'*'")
+                + f"changes: [{', '.join(['{ key: image, new: 1 }'] * 5_000)}]\n"
+            },
+            "more than 5000 config keys and changes",
+        ),
+        (
+            {"audit-policy.yaml": f"- {{ name: x, require: [{', '.join(['a*b*c'] * 1_001)}] }}\n"},
+            "more than 1000 globs",
+        ),
+    ],
+    ids=["entries", "keys", "changes", "globs"],
+)
+def test_a_record_without_end_is_refused(repo: Repo, files: dict[str, str], said: str) -> None:
+    repo.commit("head", files | {"configs/master.yaml": NEWER})
+    assert said in refused(repo)
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        *("--output=ran", "-h", "head^{/x}", "", "no such ref", "--upload-pack=touch ran"),
+        *("--exec=touch ran", "--git-dir=x", "-c core.pager=touch ran", "--all", "base..head"),
+        *("x" * 200_000, "a/" * 3_000, "\udcff", "base\nhead", "base:configs", "base^{tree}"),
+    ],
+    ids=lambda ref: ref[:20].encode("unicode_escape").decode(),
+)
 def test_a_ref_is_never_an_option(repo: Repo, ref: str) -> None:
-    with pytest.raises(InputError, match="neither a git ref nor a directory"):
-        repo.audit(head=ref)
+    for names in ((ref, "base"), ("base", ref)):
+        with pytest.raises(InputError, match="neither a git ref nor a directory"):
+            repo.audit(*names)
     assert not (repo.path / "ran").exists()
+
+
+def test_a_branch_named_like_an_option_is_a_name(repo: Repo) -> None:
+    commit = repo.git("rev-parse", "base")
+    for name in ("--upload-pack=ran", "-h"):
+        repo.git("update-ref", f"refs/heads/{name}", commit)
+        with pytest.raises(InputError, match="neither a git ref nor a directory"):
+            repo.audit(head=name)
+        assert repo.audit(head=f"refs/heads/{name}").passed
 
 
 def test_a_directory_is_held_to_the_same(tmp_path: Path) -> None:

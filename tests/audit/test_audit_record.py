@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from audit_repo import LINK, MASTER, RUNNERS, Repo, errors, new_repo
 
 from inferometer.audit import Asked, Rules
@@ -207,3 +208,50 @@ def test_a_side_that_cannot_be_read_names_itself(repo: Repo) -> None:
         repo.audit()
     with pytest.raises(InputError, match=r"^head:configs/master\.yaml:\d+"):
         repo.audit("head", "base")
+
+
+TWO = MASTER + MASTER.replace("qwen-h200", "qwen-other").replace("v0.26.0", "v0.20.0")
+
+
+def changes_of(repo: Repo, head: str) -> list[object]:
+    """The changes that a draft for the head writes, which then pass."""
+    repo.commit("next", {"configs/master.yaml": head})
+    drafted = repo.draft("two", "next")
+    repo.commit("said", {"changelog.d/drafted.yaml": drafted})
+    assert errors(repo.audit("two", "said")) == []
+    found: list[object] = yaml.safe_load(drafted)["changes"]
+    return found
+
+
+def test_a_draft_names_no_rung_where_whole_ladders_move(repo: Repo) -> None:
+    repo.commit("two", {"configs/master.yaml": TWO})
+    head = TWO.replace("v0.26.0", "v0.27.0").replace("v0.20.0", "v0.21.0")
+    head = head.replace("[4, 8, 16]", "[4, 8, 16, 32]")
+    image = "vllm/vllm-openai:v0."
+    assert changes_of(repo, head) == [
+        {
+            "key": "image",
+            "old": f"{image}{old}.0",
+            "new": f"{image}{new}.0",
+            "points": [f"{config}_*"],
+        }
+        for config, old, new in (("qwen-h200", 26, 27), ("qwen-other", 20, 21))
+    ] + ["ladder +32"]
+
+
+def test_a_draft_of_one_image_names_nothing(repo: Repo) -> None:
+    repo.commit("two", {"configs/master.yaml": TWO})
+    (found,) = changes_of(repo, TWO.replace("v0.26.0", "v0.27.0"))
+    assert isinstance(found, dict)
+    assert set(found) == {"key", "old", "new"}
+
+
+def test_a_draft_tells_arms_apart(repo: Repo) -> None:
+    repo.commit("two", {"configs/master.yaml": TWO})
+    site = "- when: tp == 4\n  env: { A: x }\n- when: tp == 8 and conc == 1\n  env: { A: y }\n"
+    repo.commit("arms", {"configs/recipes/site.yaml": site})
+    found = changes_of(repo, TWO)
+    assert [each["points"] for each in found if isinstance(each, dict)] == [
+        ["qwen-h200_8k1k_tp4_c*", "qwen-other_8k1k_tp4_c*"],
+        ["qwen-h200_8k1k_tp8_c*", "qwen-other_8k1k_tp8_c*"],
+    ]

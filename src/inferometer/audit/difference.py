@@ -7,27 +7,23 @@ without a difference here: where all values agree, the raw texts are compared.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from inferometer.audit.flatten import LAUNCH_NAME, Change, apart, compared, text_of, tree_of
+from inferometer.audit.causes import Causes, Fact, fact_of, folded
+from inferometer.audit.flatten import Change, apart, compared, text_of, tree_of
+from inferometer.audit.follows import followed
 from inferometer.audit.outside import place_of
 from inferometer.audit.pairs import Arm, Rung, paired
 from inferometer.audit.revision import Revision, State
-from inferometer.core import LaunchPlan, Origin
-from inferometer.plan import explain
-from inferometer.plan.expressions import names_in
-from inferometer.plan.names import POINT_NAMES, point_names
-from inferometer.plan.templates import expressions
+from inferometer.core import LaunchPlan
 
 Kind = Literal["value", "ladder", "added", "removed"]
 RESOLVES = "resolves"
 LAUNCH = "launch"
 """Key of a point that has a launch on one side only."""
 EXTERNAL = "external.sha256"
-_PASSED_ON = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +89,11 @@ class Comparison:
     """Head id to base id, where it is another."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """One value at one point."""
-
-    point: str
-    change: Change
-    old: Origin | None
-    new: Origin | None
-    derived: bool
-    source: str | None
-    """The point's field that the value only repeats."""
-
-
 def compare(base: Revision, head: Revision) -> Comparison:
     """All differences of two revisions, values first."""
     pairs = paired(base.states, head.states)
     subjects: dict[str, Subject] = {}
-    facts: list[_Fact] = []
+    facts: list[Fact] = []
     changed: list[str] = []
     renamed: dict[str, str] = {}
     ladders: list[tuple[Arm, Arm]] = []
@@ -126,7 +109,7 @@ def compare(base: Revision, head: Revision) -> Comparison:
             if was.digest != now.digest or old.config != new.config:
                 changed.append(name)
                 facts += _facts(name, was, now)
-    values = _grouped(facts, subjects, head)
+    values = _grouped(facts, subjects, base, head)
     arms = [*_ladders(ladders, head), *_arms(pairs, base, head)]
     came = [name for name in head.states if name not in base.states and name not in renamed]
     gone = set(base.states) - set(head.states) - set(renamed.values())
@@ -158,7 +141,7 @@ def _common(old: Arm, new: Arm, renamed: dict[str, str]) -> Iterator[tuple[str, 
         yield name, was, now
 
 
-def _facts(name: str, was: State, now: State) -> list[_Fact]:
+def _facts(name: str, was: State, now: State) -> list[Fact]:
     """Every value of a point that is another, at least one."""
     if (was.plan is None) != (now.plan is None):
         one_sided = Change((LAUNCH,), *(RESOLVES if s.plan else None for s in (was, now)))
@@ -171,7 +154,7 @@ def _facts(name: str, was: State, now: State) -> list[_Fact]:
     if was.point.config != now.point.config:
         changes.insert(0, Change(("config",), was.point.config, now.point.config))
     found = changes or list(_raw(was.plan, now.plan))
-    return [_fact(name, change, was, now) for change in found]
+    return [fact_of(name, change, was, now) for change in found]
 
 
 def _raw(was: LaunchPlan | None, now: LaunchPlan | None) -> Iterator[Change]:
@@ -193,90 +176,20 @@ def _raw(was: LaunchPlan | None, now: LaunchPlan | None) -> Iterator[Change]:
         yield Change(("plan",), text_of(repr(was)), text_of(repr(now)))
 
 
-def _fact(name: str, change: Change, was: State, now: State) -> _Fact:
-    old, new = _origin(was.plan, change.key), _origin(now.plan, change.key)
-    same = old is not None and new is not None and _rule(old) == _rule(new)
-    expression = new.expression if new is not None else None
-    source = None
-    if same and expression and (passed := _PASSED_ON.fullmatch(expression)):
-        before, after = (dict(point_names(state.point)) for state in (was, now))
-        field = passed[1]
-        if (text_of(before.get(field)), text_of(after.get(field))) == (change.old, change.new):
-            source = field
-    derived = bool(same and expression and source is None)
-    return _Fact(name, change, old, new, derived, source)
-
-
-def _origin(plan: LaunchPlan | None, key: str) -> Origin | None:
-    """The rule that set a key, one of its members, or what it is a member of."""
-    if plan is None:
-        return None
-    parts = key
-    while parts:
-        if parts in plan.origins:
-            return plan.origins[parts]
-        parts = parts.rpartition(".")[0]
-    return next((o for name, o in plan.origins.items() if name.startswith(f"{key}.")), None)
-
-
-def _rule(origin: Origin) -> tuple[str, str | None, str | None]:
-    """A rule wherever it stands in its file: lines move when something above is edited."""
-    return origin.layer, origin.when, origin.expression
-
-
 def _grouped(
-    facts: Sequence[_Fact], subjects: Mapping[str, Subject], head: Revision
+    facts: Sequence[Fact], subjects: Mapping[str, Subject], base: Revision, head: Revision
 ) -> list[Difference]:
     """Facts of one cause together, then by old and new value."""
-    facts, also = _folded(facts)
-    causes: dict[object, list[_Fact]] = {}
+    facts, also = folded(facts)
+    cause = Causes(base, head)
+    causes: dict[object, list[Fact]] = {}
     for fact in facts:
-        causes.setdefault(_cause(fact), []).append(fact)
+        causes.setdefault(cause.of(fact), []).append(fact)
     return [_difference(found, subjects, head, also) for found in causes.values()]
 
 
-def _folded(facts: Sequence[_Fact]) -> tuple[list[_Fact], dict[tuple[str, str], list[str]]]:
-    """Without values that only repeat a field of the point that is told by itself, or what the same
-    rule does to an earlier launch of the point; those by (point, key that tells it).
-    """
-    told = {
-        (fact.point, fact.change.old, fact.change.new): fact
-        for fact in facts[::-1]
-        if fact.old is None and fact.new is None
-    }
-    kept: list[_Fact] = []
-    also: dict[tuple[str, str], list[str]] = {}
-    launches: dict[object, _Fact] = {}
-    for fact in facts:
-        teller = told.get((fact.point, fact.change.old, fact.change.new))
-        if fact.source is None or teller is None:
-            teller = launches.setdefault(_in_launch(fact), fact)
-        if teller is fact:
-            kept.append(fact)
-        else:
-            also.setdefault((fact.point, teller.change.key), []).append(fact.change.key)
-    return kept, also
-
-
-def _in_launch(fact: _Fact) -> object:
-    """What one rule does at several launches of a point has in common; else this fact alone."""
-    name = fact.change.path[0]
-    if len(fact.change.path) == 1 or not LAUNCH_NAME.fullmatch(name):
-        return fact.point, fact.change.key
-    rules = tuple(_rule(origin) if origin else None for origin in (fact.old, fact.new))
-    return fact.point, fact.change.path[1:], fact.change.old, fact.change.new, rules, fact.derived
-
-
-def _cause(fact: _Fact) -> object:
-    change = fact.change
-    if fact.source is not None or (fact.old is None and fact.new is None):
-        return change
-    rules = tuple(_rule(origin) if origin else None for origin in (fact.old, fact.new))
-    return change.key, fact.derived, rules
-
-
 def _difference(
-    facts: Sequence[_Fact],
+    facts: Sequence[Fact],
     subjects: Mapping[str, Subject],
     head: Revision,
     also: Mapping[tuple[str, str], list[str]],
@@ -306,41 +219,23 @@ def _difference(
         ),
         derived=first.derived,
         expression=origin.expression if origin and first.derived else None,
-        follows=tuple(_follows(first, subjects[first.point])) if first.derived else (),
+        follows=_follows(first, subject) if first.derived else (),
         also=tuple(dict.fromkeys(repeats)),
         file=file,
         line=line,
     )
 
 
-def _order(subject: Subject) -> tuple[str, str, int]:
-    return subject.config, subject.arm, subject.conc
-
-
-def _follows(fact: _Fact, subject: Subject) -> Iterator[str]:
-    """What the expression of a derived value names, and is another than before."""
+def _follows(fact: Fact, subject: Subject) -> tuple[str, ...]:
     assert fact.new is not None
     if subject.base is None:
-        return
-    launch = fact.change.path[0]
-    before, after = _names(subject.base, launch), _names(subject.state, launch)
-    written = fact.new.expression or ""
-    for name in dict.fromkeys(n for source in expressions(written) for n in names_in(source)):
-        old, new = before.get(name), after.get(name)
-        if old != new:
-            yield f"{name} {old} -> {new}"
+        return ()
+    expression, launch = fact.new.expression or "", fact.change.path[0]
+    return tuple(followed(expression, launch, subject.base, subject.state))
 
 
-def _names(state: State, launch: str) -> dict[str, str | None]:
-    """What expressions may name at a point, as text, with the names that layers agree on for it, or
-    for one launch of it.
-    """
-    found = {name: text_of(value) for name, value in point_names(state.point).items()}
-    if state.recipes is not None:
-        told = explain(state.point, state.recipes)
-        agreed = [each for each in told if each.target[-2:-1] == ("let",)]
-        found |= {e.target[-1]: e.value for e in agreed if e.target[0] in ("let", launch)}
-    return {name: found.get(name) for name in POINT_NAMES}
+def _order(subject: Subject) -> tuple[str, str, int]:
+    return subject.config, subject.arm, subject.conc
 
 
 def _ladders(pairs: Iterable[tuple[Arm, Arm]], head: Revision) -> Iterator[Difference]:

@@ -22,9 +22,11 @@ POLICY_FILE = "audit-policy.yaml"
 PACKAGE_RECIPES = "inferometer/plan/recipes"
 """Where the package's own layers lie below its source root: the audited tree may hold them."""
 PACKAGE_CODE = "inferometer/plan/"
-PACKAGE_FACTS = ("acceptance.yaml", "gpus.yaml")
-"""Facts of the catalog that a resolved value may rest on."""
-_FACTS = tuple(f"/inferometer/catalog/data/{name}" for name in PACKAGE_FACTS)
+_TABLES = "inferometer/catalog/data"
+_ACCEPTANCE, _GPUS = f"{_TABLES}/acceptance.yaml", f"{_TABLES}/gpus.yaml"
+"""Tables of the catalog that a resolved value may rest on."""
+_OTHER_TABLES = (f"{_TABLES}/models.yaml", f"{_TABLES}/prices.yaml")
+"""Those on which none rests: bounds of memory, predictions and prices do."""
 _MASTER = re.compile(r"(?:.*[-_.])?master(?:[-_.].*)?\.ya?ml")
 _RUNNERS = re.compile(r"(?:.*[-_.])?runners?(?:[-_.].*)?\.ya?ml")
 _SIGNS = (b"search-space", b"model-prefix")
@@ -59,8 +61,12 @@ class Found:
     sets: tuple[ConfigSet, ...]
     package: str | None
     """Directory of the package's own layers in this tree; None: those installed are taken."""
-    facts: tuple[str, ...]
-    """The catalog's own tables in this tree, of which those installed are used."""
+    acceptance: str | None
+    """The catalog's own table in this tree; None: the one installed is taken."""
+    gpus: str | None
+    """Likewise."""
+    tables: tuple[str, ...]
+    """Tables of the catalog in this tree on which no plan rests."""
     code: tuple[str, ...]
     """The package's own code for plans, which is not run from here."""
     entries: tuple[str, ...]
@@ -88,7 +94,9 @@ def discover(tree: Tree, wanted: Wanted) -> Found:
     return Found(
         tuple(sets),
         package,
-        tuple(sorted(p for p in tree.entries if f"/{p}".endswith(_FACTS))),
+        _highest(tree, _ACCEPTANCE),
+        _highest(tree, _GPUS),
+        tuple(path for name in _OTHER_TABLES if (path := _highest(tree, name))),
         tuple(sorted(p for p in tree.entries if PACKAGE_CODE in f"/{p}" and p.endswith(".py"))),
         tuple(sorted(_entries(tree))),
         _one(tree, RECORD_FILE),
@@ -170,9 +178,14 @@ def _shared_roots(
 
 
 def _package(tree: Tree) -> str | None:
-    ends = f"{PACKAGE_RECIPES}/defaults.yaml"
+    found = _highest(tree, f"{PACKAGE_RECIPES}/defaults.yaml")
+    return posixpath.dirname(found) if found else None
+
+
+def _highest(tree: Tree, ends: str) -> str | None:
+    """The file whose path ends so and is the shortest; None where none does."""
     found = [path for path in tree.entries if f"/{path}".endswith(f"/{ends}")]
-    return posixpath.dirname(min(found, key=len)) if found else None
+    return min(found, key=lambda path: (len(path), path)) if found else None
 
 
 def _entries(tree: Tree) -> Iterator[str]:

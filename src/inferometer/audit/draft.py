@@ -6,7 +6,8 @@ them with nothing but the point's fields, else one line a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from typing import Any
 
 import yaml
@@ -17,6 +18,8 @@ from inferometer.audit.facts import Facts, facts_of, holds
 
 WHY = "TODO: say why"
 LINK = "TODO: link to the discussion"
+_MOST_GLOBS = 20
+_MOST_CASES = 8
 _SCENARIOS = {"fixed": "fixed-seq-len", "agentic": "agentic-coding"}
 
 
@@ -67,28 +70,31 @@ class _Dumper(yaml.SafeDumper):
 
 def _changes(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iterator[Any]:
     if difference.kind != "value":
-        yield from _arms(difference, facts, scope)
+        yield from _arms(difference, facts)
         return
     formulas = _formulas(difference, facts)
     if formulas is not None:
         narrow = _narrowed(difference.points, difference, facts, scope)
         yield _change(difference.key, *formulas, narrow)
         return
+    if len(difference.cases) > _MOST_CASES and (new := _formula(difference, facts, True)):
+        # What one rule took the place of may be many: what holds now is one thing.
+        narrow = _narrowed(difference.points, difference, facts, scope)
+        yield {"key": difference.key, "new": new[0], **narrow}
+        return
     for case in difference.cases:
         narrow = _narrowed(case.points, difference, facts, scope)
         yield _change(difference.key, _scalar(case.old), _scalar(case.new), narrow)
 
 
-def _arms(difference: Difference, facts: Facts, scope: Sequence[str]) -> Iterator[Any]:
+def _arms(difference: Difference, facts: Facts) -> Iterator[Any]:
     """`ladder +64`, `added`, `removed`; narrowed to their points where there are other intents."""
-    others = [d for d in facts.comparison.differences if d.kind != "value" and d is not difference]
     intent = difference.kind
     text = f"ladder {signed(difference.delta)}" if intent == "ladder" else intent
-    if not others:
-        yield text
-        return
-    del scope
-    yield {"intent": text, "points": list(difference.points)}
+    others = (d for d in facts.comparison.differences if d.kind != "value" and d is not difference)
+    strangers = {name for other in others for name in other.points}
+    narrow = _telling(difference.points, strangers, facts)
+    yield {"intent": text, **narrow} if narrow else text
 
 
 def _change(key: str, old: Any, new: Any, narrow: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,13 +165,37 @@ def _narrowed(
         and (value := facts.value(name, difference.key)) is not None
         and (value.moved is not None or name in facts.came)
     ]
-    strangers = [name for name in others if not _alike(name, names[0], difference, facts)]
+    strangers = {name for name in others if not _alike(name, names[0], difference, facts)}
+    return _telling(names, strangers, facts)
+
+
+def _telling(names: Sequence[str], strangers: Set[str], facts: Facts) -> dict[str, Any]:
+    """The shortest that means these points and none of the strangers: their configs, their arms,
+    their concurrencies, else each of them. Where a whole ladder is meant no rung is named.
+    """
     if not strangers:
         return {}
-    concs = {facts.subject(name).conc for name in names}
+    subjects = [facts.subject(name) for name in names]
+    for globs in (
+        [f"{subject.config}_*" for subject in subjects],
+        [f"{subject.arm}_c*" for subject in subjects],
+    ):
+        distinct = list(dict.fromkeys(globs))
+        if len(distinct) <= _MOST_GLOBS and _tell(distinct, names, strangers):
+            return {"points": distinct}
+    concs = {subject.conc for subject in subjects}
     if not any(facts.subject(name).conc in concs for name in strangers):
         return {"conc": sorted(concs)}
     return {"points": list(names)}
+
+
+def _tell(globs: Sequence[str], names: Iterable[str], strangers: Iterable[str]) -> bool:
+    """Whether globs match all of one and none of the other."""
+
+    def meant(name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in globs)
+
+    return all(map(meant, names)) and not any(map(meant, strangers))
 
 
 def _alike(name: str, other: str, difference: Difference, facts: Facts) -> bool:

@@ -18,7 +18,7 @@ from inferometer.audit.policy import check_policy, read_policy
 from inferometer.audit.record import Record, read_record
 from inferometer.audit.revision import Cache, Revision, read_revision
 from inferometer.audit.stale import Stored, Wanted, digest_apart, one_an_arm, stale, stored_results
-from inferometer.audit.tree import Tree, folder_tree
+from inferometer.audit.tree import MAX_PATH, Tree, folder_tree
 from inferometer.errors import InputError, Problem
 
 
@@ -59,6 +59,8 @@ def tree_at(name: str, repository: Path) -> Tree:
     and a name that is both is refused. InputError where it is neither.
     """
     folder = Path(name)
+    if len(name) > MAX_PATH:
+        raise InputError(f"{name[:60]!r}... is neither a git ref nor a directory")
     if name.startswith((".", "/", "~")) and folder.expanduser().is_dir():
         return folder_tree(folder.expanduser())
     top = top_of(repository)
@@ -198,9 +200,11 @@ def _told(comparison: Comparison) -> Iterable[Finding]:
 
 
 def _tables(base: Revision, head: Revision) -> Iterator[Finding]:
-    """Tables of the catalog that are not read from the revisions, where that may matter."""
-    for path in sorted({*base.found.facts, *head.found.facts}):
-        old, new = (s.tree.blob(path) if path in s.found.facts else None for s in (base, head))
+    """Tables of the catalog that differ and on which no plan rests."""
+    for path in sorted({*base.found.tables, *head.found.tables}):
+        old, new = (s.tree.blob(path) if path in s.found.tables else None for s in (base, head))
         if old != new:
-            what = "the table differs, and both sides are resolved with the one installed here"
-            yield Finding("warning", "catalog", f"{what}: values that it moves are not seen", path)
+            what = (
+                "the table differs; no launch rests on it, but bounds, predictions and prices may"
+            )
+            yield Finding("note", "catalog", what, path)

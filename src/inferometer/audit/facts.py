@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferometer.audit.difference import Comparison, Difference, Subject
 from inferometer.audit.entries import Entry
 from inferometer.audit.flatten import text_of, values_of
+from inferometer.audit.names import Vocabulary
 from inferometer.audit.prose import numbers_of, same_value
 from inferometer.core import Point
 from inferometer.errors import InputError
@@ -37,6 +38,7 @@ class Facts:
     came: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     _values: dict[str, dict[str, str]] = field(default_factory=dict)
+    _words: dict[tuple[str, ...], tuple[Vocabulary, Vocabulary]] = field(default_factory=dict)
 
     def subject(self, name: str) -> Subject:
         """What is known of a point."""
@@ -68,6 +70,19 @@ class Facts:
             return None
         came = name in self.came
         return Value(None if came else held, None if name in self.gone else held, None)
+
+    def vocabularies(self, scope: Sequence[str]) -> tuple[Vocabulary, Vocabulary]:
+        """The keys that change at these points, and those that none changes: of one point an arm,
+        the values of which differ little.
+        """
+        asked = tuple(scope)
+        if asked not in self._words:
+            moved = self.keys(asked)
+            arms = {self.subject(name).arm: name for name in reversed(asked)}
+            standing = {key: None for name in arms.values() for key in self.values(name)}
+            others = (key for key in standing if key not in moved)
+            self._words[asked] = (Vocabulary(moved), Vocabulary(others))
+        return self._words[asked]
 
     def keys(self, names: Iterable[str]) -> dict[str, None]:
         """The keys that moved at any of these points, or came with them."""
@@ -115,7 +130,11 @@ def holds(claimed: Any, resolved: str | None, point: Point) -> bool:
     if text == resolved:
         return True
     one, other = numbers_of(text or ""), numbers_of(resolved)
-    return len(one) == 1 and one == other and not (text or "")[-1:].isalpha()
+    return len(one) == 1 and one == other and (text or "")[-1:].isdigit()
+
+
+def _is_share(text: str | None) -> bool:
+    return any(0 <= number <= 1 for number in numbers_of(text or ""))
 
 
 _TIMES = re.compile(r"[·×]")
@@ -125,6 +144,9 @@ _CONC = re.compile(r"\bconc(?:urrency)?\b", re.IGNORECASE)
 def says(claimed: str, resolved: str | None, key: str, point: Point) -> bool:
     """Whether a value of a sentence is the resolved one; `2·CONC` is worked out at the point."""
     if same_value(claimed, resolved, key):
+        return True
+    if claimed.endswith("%") and not _is_share(resolved):
+        # How much something else came to: no value of this key.
         return True
     if _CONC.search(claimed) is None:
         return False

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inferometer.audit.tree import MAX_FILES, Entry, Tree, checked
-from inferometer.errors import InputError
+from inferometer.errors import InputError, Problem
 
 TIMEOUT_S = 60
 _MAX_LISTING = 64_000_000
+_MAX_REF = 1_000
 _REGULAR = (b"100644", b"100755", b"100664")
 _SAFE = (
     *("-c", "safe.directory=*"),
@@ -41,7 +42,7 @@ def top_of(folder: Path) -> Path | None:
 
 def commit_of(repository: Path, ref: str) -> str | None:
     """The commit that a ref names; None where it names none."""
-    if ref.startswith("-") or not ref.strip() or "\0" in ref:
+    if ref.startswith("-") or not ref.strip() or "\0" in ref or len(ref) > _MAX_REF:
         return None
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     done = _run(repository, *words)
@@ -83,8 +84,11 @@ def _entry(line: bytes) -> Entry:
     about, _, path = line.partition(b"\t")
     mode, _, blob, size = about.split()
     regular = mode in _REGULAR
+    name = path.decode("utf-8", "backslashreplace")
+    if regular and not size.isdigit():
+        raise InputError(Problem("git has not its content; fetch the whole revision", name))
     return Entry(
-        path.decode("utf-8", "backslashreplace"),
+        name,
         int(size) if regular else 0,
         blob.decode(),
         link=not regular,
@@ -140,6 +144,8 @@ def _environ() -> dict[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
+        # Older ones know it not: what a repository's own settings allow is forbidden here.
+        "GIT_ALLOW_PROTOCOL": "none",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
     }

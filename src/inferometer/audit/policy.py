@@ -17,7 +17,7 @@ import orjson
 
 from inferometer.audit.difference import Comparison
 from inferometer.audit.finding import Finding, Level
-from inferometer.audit.flatten import bare, values_of
+from inferometer.audit.flatten import bare, text_of, values_of
 from inferometer.audit.outside import Outside, outside_of
 from inferometer.audit.revision import Revision, State
 from inferometer.audit.stale import Stored
@@ -30,6 +30,9 @@ from inferometer.plan.names import POINT_NAMES, point_names
 
 PACKAGED = Path(__file__).parent / "policy.yaml"
 MAX_CHECKS = 100
+MAX_GLOBS = 1_000
+"""Globs and texts of all checks: each is held against every point."""
+_WILD = frozenset("*?[")
 _WORDS = re.compile(r"[A-Za-z0-9_]+")
 _KINDS = ("require", "forbid", "equal", "alike", "results")
 
@@ -125,7 +128,8 @@ def check_policy(
         found += _grouped(check, _broken(check, about, stored), touched, comparison)
         if check.equal is not None:
             found += _unread(check, about, comparison)
-        if check.results is not None and about and stored is None:
+        unmeasured = check.results is not None and stored is None
+        if unmeasured and any(view.name in touched for view in about):
             message = f"{check.name}: not checked, since no store is given (--store)"
             found.append(Finding("note", f"policy/{check.name}", message))
     return tuple(found)
@@ -142,6 +146,23 @@ class View:
     _text: bytes | None = None
     _having: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
+    def first(self, globs: Sequence[str]) -> str | None:
+        """One key that matches, where any does; names without a wildcard are asked for first."""
+        for glob in globs:
+            if not _WILD & set(glob) and self._may_have(glob) and self._holds(glob):
+                return glob
+        return next(iter(self.having(globs)), None)
+
+    def _holds(self, key: str) -> bool:
+        """Whether there is a single value just here. What stands in a launch is not looked for."""
+        node: Any = self.state.tree
+        section, _, rest = key.partition(".")
+        for part in (section, *rest.split(".")) if rest else (section,):
+            if not isinstance(node, dict) or part not in node:
+                return False
+            node = node[part]
+        return node is not None and not (isinstance(node, dict) and node)
+
     def having(self, globs: Sequence[str]) -> dict[str, str]:
         """The values whose key matches."""
         asked = tuple(globs)
@@ -150,14 +171,15 @@ class View:
         return self._having[asked]
 
     def _matching(self, globs: tuple[str, ...]) -> dict[str, str]:
-        simple = {glob: value for glob in globs if (value := self._field(glob)) is not None}
-        wanted = [glob for glob in globs if glob not in simple and self._may_have(glob)]
+        known = {glob: self._field(glob) for glob in globs if self._is_field(glob)}
+        simple = {glob: value for glob, value in known.items() if value is not None}
+        wanted = [glob for glob in globs if glob not in known and self._may_have(glob)]
         if not wanted:
             return simple
         if self._values is None:
             held = {**self.state.tree, "external": self._external()}
             self._values = {".".join(path): text for path, text in values_of(held)}
-        plain = [glob for glob in wanted if not set("*?[") & set(glob)]
+        plain = [glob for glob in wanted if not _WILD & set(glob)]
         found = simple | {key: self._values[key] for key in plain if key in self._values}
         if self.state.plan is not None and self.state.plan.launches:
             # A flag of a launch is a flag, whichever launch it is of.
@@ -174,10 +196,16 @@ class View:
         return {**(said if isinstance(said, dict) else {}), **self.outside.data}
 
     def _field(self, name: str) -> str | None:
-        """A text that plan or point has under a plain name."""
+        """A value that plan or point has under a plain name, as text."""
         whole = self.state.plan or self.state.point
-        value = getattr(whole, name, None) if name.isidentifier() else None
-        return value if isinstance(value, str) else None
+        return text_of(getattr(whole, name, None))
+
+    def _is_field(self, name: str) -> bool:
+        """Whether a plain name is that of a single value, or of one that is not there."""
+        whole = self.state.plan or self.state.point
+        if not hasattr(whole, name):
+            return False
+        return isinstance(getattr(whole, name), bool | int | float | str | None)
 
     def _may_have(self, glob: str) -> bool:
         """Whether the last word of a glob stands anywhere in the launch: few points need a tree."""
@@ -213,7 +241,7 @@ def _broken(
 
 
 def _lacking(globs: Sequence[str], view: View) -> Iterator[Broken]:
-    if view.state.plan is not None and not view.having(globs):
+    if view.state.plan is not None and view.first(globs) is None:
         yield view.name, f"none of {', '.join(globs[:3])} is set", None, None
 
 
@@ -241,11 +269,11 @@ def _unlike(globs: Sequence[str], about: Sequence[View]) -> Iterator[Broken]:
             curve = (view.state.point.config, view.state.point.scenario.label)
             curves.setdefault(curve, []).append(view)
     for views in curves.values():
-        having = {view.name: bool(view.having(globs)) for view in views}
-        if len(set(having.values())) < 2:
+        having = {view.name: view.first(globs) for view in views}
+        without = [name for name, key in having.items() if key is None]
+        if not 0 < len(without) < len(views):
             continue
-        without = [name for name, has in having.items() if not has]
-        key = next(iter(next(v for v in views if having[v.name]).having(globs)))
+        key = next(key for key in having.values() if key is not None)
         for name in without:
             message = f"{key} is set at {len(views) - len(without)} points of the curve, not here"
             yield name, message, key, None
@@ -265,15 +293,26 @@ def _unmeasured(globs: Sequence[str], view: View, stored: Mapping[str, Stored]) 
 
 
 def _unread(check: Check, about: Sequence[View], comparison: Comparison) -> Iterator[Finding]:
-    """Files with an engine's settings that could not be looked into, each reason once."""
+    """Files with an engine's settings that could not be looked into, each reason once; only where
+    the change touches what would have been compared.
+    """
     reasons: dict[str, list[str]] = {}
     for view in about:
-        if view.outside.why is not None:
+        if view.outside.why is not None and _is_another(view, comparison):
             reasons.setdefault(view.outside.why, []).append(view.name)
     for why, names in reasons.items():
         file, line = comparison.head.place(comparison.head.states[names[0]].point.config)
         message = f"{check.name}: not checked: {why}"
         yield Finding("note", f"policy/{check.name}", message, file, line, tuple(names))
+
+
+def _is_another(view: View, comparison: Comparison) -> bool:
+    """Whether a point is new, or its image or its file is."""
+    base = comparison.subjects[view.name].base
+    if base is None or base.plan is None:
+        return True
+    plan = view.state.plan
+    return plan is None or (plan.image, plan.external) != (base.plan.image, base.plan.external)
 
 
 def _grouped(
@@ -304,6 +343,12 @@ def _grouped(
         )
 
 
+def _globs_in(check: Check) -> int:
+    lists = (check.keys, check.where, check.require, check.equal, check.alike, check.results)
+    forbidden = sum(1 + len(texts) for texts in (check.forbid or {}).values())
+    return forbidden + sum(len(each) for each in lists if each is not None)
+
+
 def _packaged() -> Iterator[Check]:
     document = read_document(str(PACKAGED), read_file, "list")
     for item in document.data:
@@ -325,6 +370,8 @@ def _listed(path: str, side: Revision, packaged: Mapping[str, Check]) -> dict[st
         problems += [document.problem((index, *fault.path), fault.message) for fault in faults]
         if check is not None:
             checks[check.name] = check
+    if sum(map(_globs_in, checks.values())) > MAX_GLOBS:
+        problems.append(document.problem((), f"more than {MAX_GLOBS} globs in all checks"))
     if len(document.data) > MAX_CHECKS:
         problems.append(document.problem((), f"more than {MAX_CHECKS} checks"))
     if problems:

@@ -18,6 +18,12 @@ from inferometer.plan.source import Document
 
 MAX_TEXT = 1_000_000
 """Characters of all new descriptions; the whole real list has 300,000."""
+MAX_ADDED = 2_000
+"""New entries; the whole real list has 772."""
+MAX_NAMED = 5_000
+"""Config keys and changes of all new entries: each is looked for at every point that differs. The
+whole real list has 1,066.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,26 @@ def read_record(base: Revision, head: Revision) -> Record:
     files = _of_files(base, head)
     lists = _of_list(base, head)
     added = (*files.added, *lists.added)
-    if sum(len(text) for entry in added for text, _ in entry.texts) > MAX_TEXT:
-        raise InputError(f"{head.name}: new entries have more than {MAX_TEXT} characters")
+    for count, most, what in (
+        (len(added), MAX_ADDED, "new entries"),
+        (sum(map(_named_in, added)), MAX_NAMED, "config keys and changes in new entries"),
+        (sum(map(_text_in, added)), MAX_TEXT, "characters in new entries"),
+    ):
+        if count > most:
+            raise InputError(f"{head.name}: more than {most} {what}")
     return Record(
         added,
         (*files.findings, *lists.findings),
         files.held + lists.held,
     )
+
+
+def _named_in(entry: Entry) -> int:
+    return len(entry.keys) + len(entry.claims) + sum(len(c.points or ()) for c in entry.claims)
+
+
+def _text_in(entry: Entry) -> int:
+    return sum(len(text) for text, _ in entry.texts)
 
 
 def _of_files(base: Revision, head: Revision) -> Record:

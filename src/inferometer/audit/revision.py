@@ -14,6 +14,7 @@ from typing import Any
 from inferometer.audit.discover import ConfigSet, Found, Wanted, discover
 from inferometer.audit.flatten import tree_of
 from inferometer.audit.tree import Tree
+from inferometer.catalog import Facts
 from inferometer.core import LaunchPlan, Point, RoleLaunch
 from inferometer.errors import InputError, Problem
 from inferometer.plan import (
@@ -24,11 +25,11 @@ from inferometer.plan import (
     expand,
     load_configs,
     load_recipes,
+    read_facts,
     resolve,
 )
 from inferometer.plan.additional import settings_of
 from inferometer.plan.layers import Layer
-from inferometer.plan.names import point_names
 
 MAX_POINTS = 20_000
 """Of one side; the real files have 2,078."""
@@ -86,6 +87,7 @@ class Cache:
 
     configs: dict[object, Configs] = field(default_factory=dict)
     recipes: dict[object, Recipes] = field(default_factory=dict)
+    facts: dict[object, Facts] = field(default_factory=dict)
     states: dict[object, State] = field(default_factory=dict)
     layers: dict[int, object] = field(default_factory=dict)
     """Identity of a layer object to its file and blob: equal ones need no second look."""
@@ -160,15 +162,29 @@ def _recipes(tree: Tree, each: ConfigSet, found: Found, cache: Cache) -> Recipes
     files = [f"{root}/{file}" for root in roots for file in tree.below(root)]
     layers = [file for file in files if file.endswith((".yaml", ".yml"))]
     tree.fetch(layers)
-    key = (each.recipe_roots, found.package, tuple((file, tree.blob(file)) for file in layers))
+    facts = _facts(tree, found, cache)
+    blobs = tuple((file, tree.blob(file)) for file in layers)
+    key = (each.recipe_roots, found.package, blobs, facts)
     if key not in cache.recipes:
-        recipes = load_recipes(tree.read, each.recipe_roots, tree.below, package=found.package)
+        recipes = load_recipes(
+            tree.read, each.recipe_roots, tree.below, package=found.package, facts=facts
+        )
         cache.recipes[key] = recipes
         for layer in (recipes.defaults, *recipes.named.values(), *recipes.free):
             held = tree.blob(layer.file) if layer.file in tree.entries else "installed"
             cache.layers[id(layer)] = (layer.file, held)
             cache.settings[id(layer)] = sum(len(rule.settings) for rule in layer.rules)
     return cache.recipes[key]
+
+
+def _facts(tree: Tree, found: Found, cache: Cache) -> Facts:
+    """The catalog's tables as the tree has them."""
+    paths = (found.acceptance, found.gpus)
+    key = tuple(path and (path, tree.blob(path)) for path in paths)
+    if key not in cache.facts:
+        tree.fetch(path for path in paths if path)
+        cache.facts[key] = read_facts(tree.read, *paths)
+    return cache.facts[key]
 
 
 def _states(
@@ -192,7 +208,7 @@ def _states(
         known: object = (
             whole_key if layers is whole else tuple(cache.layers[id(each)] for each in layers)
         )
-        key = (point, known, outside, config.file, config.line)
+        key = (point, known, outside, config.file, config.line, recipes.facts)
         if key not in cache.states:
             cache.states[key] = _resolved(point, recipes, config)
         state = sessions.told(cache.states[key])
@@ -208,7 +224,7 @@ def _rests_on(
     in. Each role of a deployment has layers of its own: any may count.
     """
     if point.multi_node is None:
-        return recipes.layers(point, point_names(point)), None
+        return recipes.layers(point, recipes.names(point)), None
     file = settings_of(point.multi_node).config_file
     if file is None:
         return whole, None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inferometer import MEASUREMENT_VERSION
 from inferometer.core import LaunchPlan, Point
 from inferometer.errors import StoreError
 from inferometer.plan import digest
@@ -110,6 +111,9 @@ def digest_apart(point: Point, plan: LaunchPlan) -> str:
 def _stored(run: RunDir, folder: PointDir, data_apart: bool, virtual: bool) -> Stored | None:
     result = folder.result()
     if result.clock != "real" and not virtual:
+        return None
+    if result.measurement_version != MEASUREMENT_VERSION:
+        # Its digest says so too, but the one without session data is worked out anew.
         return None
     launch = folder.launch()
     key = digest_apart(launch.point, launch.plan) if data_apart else result.digest

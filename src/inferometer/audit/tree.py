@@ -120,6 +120,8 @@ def checked(entries: Iterable[Entry], name: str) -> dict[str, Entry]:
     for entry in entries:
         if (why := _unsafe(entry.path)) is not None:
             raise InputError(f"{name}: the file name {entry.path[:200]!r} {why}; nothing was read")
+        if entry.path in found:
+            raise InputError(f"{name}: two files are named {entry.path[:200]!r}; nothing was read")
         found[entry.path] = entry
         if len(found) > MAX_FILES:
             raise InputError(f"{name}: holds more than {MAX_FILES} files")

@@ -5,7 +5,14 @@ Every fact names its source and date; several dates of one price are kept side b
 a default. Knows nothing of points or measurements.
 """
 
-from inferometer.catalog.acceptance import Acceptance, Curve, acceptance, acceptance_curves
+from inferometer.catalog.acceptance import (
+    Acceptance,
+    AcceptanceTable,
+    Curve,
+    acceptance,
+    acceptance_curves,
+    installed_acceptance,
+)
 from inferometer.catalog.architecture import (
     Experts,
     Latent,
@@ -16,6 +23,7 @@ from inferometer.catalog.architecture import (
     model_names,
 )
 from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
+from inferometer.catalog.facts import Facts, installed_facts
 from inferometer.catalog.families import SERIES, Engine, Option, engines, family_options
 from inferometer.catalog.flags import (
     FlagOption,
@@ -33,9 +41,11 @@ __all__ = [
     "PRECISIONS",
     "SERIES",
     "Acceptance",
+    "AcceptanceTable",
     "Curve",
     "Engine",
     "Experts",
+    "Facts",
     "FlagOption",
     "FlagRules",
     "FlagSchema",
@@ -55,6 +65,8 @@ __all__ = [
     "flag_schemas",
     "gpu",
     "gpu_names",
+    "installed_acceptance",
+    "installed_facts",
     "model",
     "model_names",
     "prices",

@@ -141,7 +141,7 @@ def compare(
     elif form == "github":
         _write_lines([*annotated(found.findings), "", comment(found)])
     else:
-        _tables(found)
+        _tables(found, bool(stores), full)
     if not found.passed:
         errors = sum(finding.level == "error" for finding in found.findings)
         raise GateError(f"the record and the change do not agree: {errors} errors")
@@ -216,6 +216,8 @@ def _read(found: Any) -> dict[str, Any]:
     return {
         "configs": sets,
         "package_recipes": found.package or "those installed",
+        "acceptance": found.acceptance or "the one installed",
+        "gpus": found.gpus or "the one installed",
         "changelog": found.changelog,
         "entries": len(found.entries),
         "policy": found.policy or "the package's",
@@ -239,7 +241,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _tables(found: Audit) -> None:
+def _tables(found: Audit, stored: bool, full: bool) -> None:
     """What was read, what changes, what is wrong, what to measure."""
     comparison = found.comparison
     for side in (comparison.base, comparison.head):
@@ -257,9 +259,10 @@ def _tables(found: Audit) -> None:
         _print(("", "rule", "where", "finding"), rows)
     if found.to_measure:
         count = len(found.to_measure)
-        click.echo(f"to measure: {count} points")
+        extent = "all that lack a valid result" if full else "one an arm (--full: all)"
+        click.echo(f"to measure: {count} points, {extent}")
         for each in found.to_measure[:_MOST_ROWS]:
-            click.echo(plain(f"  {each.name} ({each.why})"))
+            click.echo(plain(f"  {each.name} ({each.why})" if stored else f"  {each.name}"))
         if count > _MOST_ROWS:
             click.echo(f"  and {count - _MOST_ROWS} more (--format json has all)")
     if found.reused:

@@ -18,11 +18,12 @@ from inferometer.plan.load import Config, Configs, load_configs
 from inferometer.plan.matrix import Arm, expand, expand_arms, hardware_of
 from inferometer.plan.names import scenario_of
 from inferometer.plan.recipes import ListFiles, Recipes, list_files, load_recipes, recipe_roots
-from inferometer.plan.resolve import Explanation, explain, resolve
+from inferometer.plan.resolve import Explanation, explain, names_at, resolve
 from inferometer.plan.roles import pools_of
 from inferometer.plan.rows import reference_rows, row_of
 from inferometer.plan.select import Bounds, Selection, lowest, select, select_arms
 from inferometer.plan.source import Document, Read, read_document, read_file
+from inferometer.plan.tables import read_facts
 from inferometer.plan.templates import SITE_PLACEHOLDERS, is_site_placeholder
 
 __all__ = [
@@ -62,10 +63,12 @@ __all__ = [
     "load_recipes",
     "lowest",
     "mark_evals",
+    "names_at",
     "newer_paths",
     "pools_of",
     "quickstart_paths",
     "read_document",
+    "read_facts",
     "read_file",
     "recipe_roots",
     "reference_rows",

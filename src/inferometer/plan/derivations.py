@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from inferometer.catalog import acceptance
+from inferometer.catalog import AcceptanceTable, installed_acceptance
 from inferometer.errors import InputError
 
 MAX_LIST = 4096
@@ -175,15 +175,22 @@ def segment_gib(dram_gb: int, ranks: int, cached_gib: int, rank_gib: int) -> int
 
 
 def acceptance_length(
-    model_prefix: str, method: str, draft_tokens: int, thinking: str = "on"
+    model_prefix: str,
+    method: str,
+    draft_tokens: int,
+    thinking: str = "on",
+    *,
+    table: AcceptanceTable | None = None,
 ) -> float:
-    """Mean tokens that one verification emits, the bonus token included: from the catalog's table.
+    """Mean tokens that one verification emits, the bonus token included: from a table of the
+    catalog, that of the package unless another is given.
 
     Workload model: prompts of random tokens or replayed text leave a draft model without its usual
     success, so a throughput run pins the length to what was measured on real coding prompts. It
     does not depend on concurrency or on the engine.
     """
-    return acceptance(model_prefix, method, draft_tokens, thinking).length
+    held = table or installed_acceptance()
+    return held.at(model_prefix, method, draft_tokens, thinking).length
 
 
 def numbered(prefix: str, first: int, count: int) -> str:

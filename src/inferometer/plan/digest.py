@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -35,7 +34,19 @@ def digest(point: Point, plan: LaunchPlan) -> str:
     digest of its data. What only some plans have (launches, side processes, files elsewhere,
     settings of a deployment) is there only where they have it.
     """
-    workload = _plain(plan.workload)
+    held = _plain(
+        {
+            "point": point,
+            "client": plan.client,
+            "workload": plan.workload,
+            "router": plan.router,
+            "side": plan.side,
+            "launches": plan.launches,
+            "external": plan.external,
+            "settings": plan.settings,
+        }
+    )
+    workload, client = held["workload"], held["client"]
     for name, value in BEFORE.items():
         # A field that only other points change must not change the digest of these.
         if workload[name] == value:
@@ -45,7 +56,6 @@ def digest(point: Point, plan: LaunchPlan) -> str:
         workload["sessions"] = None
     if plan.workload.tokenizer_digest is not None:
         workload["tokenizer"] = None
-    client = _plain(plan.client)
     for name, value in LATER.items():
         if client[name] == value:
             del client[name]
@@ -54,28 +64,27 @@ def digest(point: Point, plan: LaunchPlan) -> str:
         "argv": plan.argv,
         "env": dict(plan.env),
         "files": dict(plan.files),
-        "router": _plain(plan.router),
+        "router": held["router"],
         "client": client,
         "workload": workload,
     }
     some = {
-        "side": _plain(plan.side),
-        "launches": _plain(plan.launches),
-        "external": _plain(plan.external),
-        "settings": _moving(_plain(plan.settings)),
+        "side": held["side"],
+        "launches": held["launches"],
+        "external": held["external"],
+        "settings": _moving(held["settings"]),
         "require_power": plan.require_power,
     }
     content = {
         "measurement_version": MEASUREMENT_VERSION,
-        "point": _identity(point),
+        "point": _identity(point, held["point"]),
         "plan": resolved | {name: value for name, value in some.items() if value not in (None, [])},
     }
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _identity(point: Point) -> dict[str, Any]:
+def _identity(point: Point, identity: dict[str, Any]) -> dict[str, Any]:
     """The point by what it says, whatever its config is called."""
-    identity: dict[str, Any] = _plain(point)
     del identity["config"]
     if point.require_power is None:
         del identity["require_power"]
@@ -98,23 +107,5 @@ def _moving(settings: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """`dataclasses.asdict` without its copies: the result is only written out."""
-    kind = value.__class__
-    if kind in _SINGLE:
-        return value
-    if kind is tuple:
-        return [_plain(part) for part in value]
-    if (names := _names(kind)) is not None:
-        return {name: _plain(getattr(value, name)) for name in names}
-    return value
-
-
-_SINGLE = frozenset({str, int, float, bool, type(None)})
-
-
-@lru_cache(maxsize=64)
-def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass; None of anything else."""
-    if not dataclasses.is_dataclass(kind):
-        return None
-    return tuple(field.name for field in dataclasses.fields(kind))
+    """As JSON has it: fields as keys, tuples as lists."""
+    return orjson.loads(orjson.dumps(value))

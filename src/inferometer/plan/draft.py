@@ -8,28 +8,62 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from inferometer.catalog import Facts
 from inferometer.core import Origin
 from inferometer.errors import InputError, Problem
-from inferometer.plan.expressions import Names, Value, evaluate
+from inferometer.plan.expressions import FACTS, Names, Value, evaluate, names_in
 from inferometer.plan.layers import LOAD, Layer, Rule, Setting, Target
-from inferometer.plan.templates import as_text, render, with_values
+from inferometer.plan.templates import as_text, expressions, render, with_values
 
 
 def drafted(names: Names, layers: Iterable[Layer], *, load_only: bool = False) -> Draft:
     """All rules applied: first what layers agree on, then the values that may name it. `load_only`
     keeps to the sections of the load.
     """
+    held = tuple(layers)
+    if load_only:
+        used = _used_by_load(held)
+        return _loaded(held, used, *(names.get(name) for name in used))
     draft = Draft(dict(names))
-    rules = [(layer, rule) for layer in layers for rule in layer.rules]
-    for layer, rule in rules:
-        if rule.lets:
+    for layer in held:
+        for rule in layer.agreeing:
             draft.agree(layer, rule)
-    for layer, rule in rules:
-        if settings := rule.loads if load_only else rule.sets:
-            draft.apply(layer, rule, settings)
+    for layer in held:
+        for rule in layer.setting:
+            draft.apply(layer, rule, rule.sets)
     return draft
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _loaded(
+    layers: tuple[Layer, ...], used: tuple[str, ...], *given: Value | Facts | None
+) -> Draft:
+    """The load's part, worked out once for all points that agree on what its rules name: few name
+    the concurrency. It is only read.
+    """
+    draft = Draft(dict(zip(used, given, strict=True)))
+    for layer in layers:
+        for rule in layer.agreeing:
+            draft.agree(layer, rule)
+    for layer in layers:
+        for rule in layer.loading:
+            draft.apply(layer, rule, rule.loads)
+    return draft
+
+
+@lru_cache(maxsize=1024)
+def _used_by_load(layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    """Every name that a rule of the load may ask for, and the tables."""
+    found = {FACTS: None}
+    for rule in (rule for layer in layers for rule in (*layer.agreeing, *layer.loading)):
+        sources = [rule.when] if rule.when is not None else []
+        for setting in (*rule.lets, *rule.loads):
+            sources += expressions(setting.origin.expression or "")
+        found |= {name: None for source in sources for name in names_in(source)}
+    return tuple(found)
 
 
 @dataclass(slots=True)
@@ -38,7 +72,7 @@ class Draft:
     its position.
     """
 
-    names: dict[str, Value | None]
+    names: dict[str, Value | Facts | None]
     tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[Target, Origin] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -63,12 +97,15 @@ class Draft:
     ) -> Iterator[tuple[Setting, Any]]:
         """Each setting with its value; none where the condition does not hold."""
         try:
-            if not holds(rule, self.names):
+            if rule.when is not None and not holds(rule, self.names):
                 return
         except InputError as error:
             self.problems += _placed(error, layer, rule.line, "when")
             return
         for setting in settings:
+            if setting.fixed:
+                yield setting, setting.value
+                continue
             try:
                 yield setting, self._value(setting)
             except InputError as error:
@@ -82,14 +119,15 @@ class Draft:
 
     def _put(self, setting: Setting, value: Any) -> None:
         """A mapping takes the place of a single value above it, and a value that of a mapping."""
+        target = setting.target
         node = self.tree
-        for part in setting.target[:-1]:
+        for part in target[:-1]:
             below = node.get(part)
-            if not isinstance(below, dict):
+            if below.__class__ is not dict:
                 below = node[part] = {}
             node = below
-        node[setting.target[-1]] = value
-        self.origins[setting.target] = setting.origin
+        node[target[-1]] = value
+        self.origins[target] = setting.origin
 
     def section(self, name: str) -> dict[str, Any]:
         """The values of one section by key, null ones included."""
@@ -114,11 +152,8 @@ class Draft:
         """Origins of what is in the plan: not of what a null, a false or another value dropped, nor
         of the names that expressions use.
         """
-        return {
-            ".".join(target): origin
-            for target, origin in self.origins.items()
-            if self._kept(target)
-        }
+        kept = self._kept
+        return {".".join(t): origin for t, origin in self.origins.items() if kept(t)}
 
     def written(self, target: Target) -> str:
         """The value at a target, as text."""
@@ -133,19 +168,26 @@ class Draft:
         """The value at a target; None where there is none."""
         node: Any = self.tree
         for part in target:
-            node = node.get(part) if isinstance(node, dict) else None
+            if node.__class__ is not dict:
+                return None
+            node = node.get(part)
         return node
 
     def _kept(self, target: Target) -> bool:
         section = target[0]
         if section in LOAD:
             return True
-        if section in ("let", "spell", "bases"):
+        if section in _NOT_KEPT:
             return False
         node = self._at(target)
-        if isinstance(node, dict) and node and target != ("router",):
+        if node is None:
             return False
-        return not (node is None or (node is False and len(target) == 2))
+        if node.__class__ is dict and node:
+            return target == ("router",)
+        return node is not False or len(target) != 2
+
+
+_NOT_KEPT = ("let", "spell", "bases")
 
 
 def holds(rule: Rule, names: Names) -> bool:

@@ -14,17 +14,23 @@ import copy
 import math
 import operator
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from inferometer.catalog import Facts
 from inferometer.errors import InputError, nearest
 from inferometer.plan import derivations
 from inferometer.plan.derivations import MAX_LIST, MAX_TEXT
 
 Value = bool | int | float | str | tuple[int, ...] | tuple[str, ...]
-Names = Mapping[str, Value | None]
-"""What an expression may name. None: known, and without a value at this point."""
+Names = Mapping[str, Value | Facts | None]
+"""What an expression may name. None: known, and without a value at this point. Under FACTS, which
+no expression can name, the tables that functions look into; without it those of the package.
+"""
+FACTS = "the catalog"
+LOOKING = frozenset({"acceptance_length"})
+"""Functions that look into a table."""
 
 MAX_LENGTH = 500
 MAX_DEPTH = 20
@@ -33,26 +39,39 @@ MAX_INT = 2**63
 
 def evaluate(source: str, names: Names) -> Value:
     """The value of an expression. `and`, `or` and `if` do not look at the side not taken."""
+    used, looks = _uses(source)
     try:
-        given = tuple(_exact(names[name]) for name in names_in(source))
+        given = [names[name] for name in used]
     except KeyError:
         check(source, names)
         raise
-    return _evaluated(source, given)
+    return _evaluated(source, names.get(FACTS) if looks else None, *given)
 
 
-@lru_cache(maxsize=65_536)
-def _evaluated(source: str, given: tuple[tuple[type, Value | None], ...]) -> Value:
+@lru_cache(maxsize=65_536, typed=True)
+def _evaluated(source: str, facts: Value | Facts | None, *given: Value | Facts | None) -> Value:
     """The value with what its names stand for, in their order. Most points agree on the few names
-    that a condition has, so few conditions are worked out twice.
+    that a condition has, so few conditions are worked out twice. 1, 1.0 and true are three.
     """
-    values = (value for _, value in given)
-    return _value(_parse(source).body, dict(zip(names_in(source), values, strict=True)))
+    values = dict(zip(names_in(source), given, strict=True))
+    return _value(_parse(source).body, {**values, FACTS: facts})
 
 
-def _exact(value: Value | None) -> tuple[type, Value | None]:
-    """A value that equals no other: 1, 1.0 and true are three."""
-    return type(value), value
+@lru_cache(maxsize=4096)
+def _uses(source: str) -> tuple[tuple[str, ...], bool]:
+    """The names that an expression uses, and whether it looks into a table."""
+    return names_in(source), any(True for _ in _lookups(source))
+
+
+def _lookups(source: str) -> Iterator[ast.Call]:
+    for node in ast.walk(_parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in LOOKING:
+            yield node
+
+
+def lookups_in(source: str) -> tuple[str, ...]:
+    """The parts of an expression that look into a table of the catalog, as expressions."""
+    return tuple(dict.fromkeys(ast.unparse(node) for node in _lookups(source)))
 
 
 def check(source: str, known: Collection[str]) -> None:
@@ -81,7 +100,8 @@ class _FillIn(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """The value in place of a name; a function's name stays."""
         value = self._names.get(node.id)
-        return node if value is None or isinstance(value, tuple) else ast.Constant(value)
+        known = None if isinstance(value, tuple | Facts) else value
+        return node if known is None else ast.Constant(known)
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +184,7 @@ def _name(node: ast.Name, names: Names) -> Value:
     if node.id not in names:
         raise InputError(f"{node.id!r} is a function: give it arguments")
     value = names[node.id]
-    if value is None:
+    if value is None or isinstance(value, Facts):
         raise InputError(f"{node.id!r} has no value at this point")
     return value
 
@@ -217,8 +237,10 @@ def _call(node: ast.Call, names: Names) -> Value:
         raise InputError(f"{node.func.id} does not take {len(node.args)} arguments")
     given = zip(node.args, kinds, strict=False)
     arguments = [_text(n, names) if kind == "t" else _number(n, names) for n, kind in given]
+    facts = names.get(FACTS)
+    tables = {"table": facts.acceptance} if isinstance(facts, Facts) else {}
     try:
-        return _as_value(function(*arguments))
+        return _as_value(function(*arguments, **(tables if node.func.id in LOOKING else {})))
     except OverflowError as error:
         raise InputError("a number is too large") from error
 

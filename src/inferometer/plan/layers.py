@@ -9,7 +9,7 @@ nothing: a point that it holds for has no launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -95,8 +95,8 @@ LOAD = ("client", "workload")
 """Sections that say how a point is loaded, whatever is started for it."""
 _SETTINGS = {
     "let": list(LET_NAMES),
-    "client": [field.name for field in fields(ClientSettings)],
-    "workload": [field.name for field in fields(WorkloadSettings)],
+    "client": [each.name for each in fields(ClientSettings)],
+    "workload": [each.name for each in fields(WorkloadSettings)],
 }
 
 
@@ -111,6 +111,8 @@ class Setting:
     line: int
     origin: Origin
     """Its rule; `expression` are the templates of the value as written, where they have any."""
+    fixed: bool
+    """Whether it is a scalar that is the same at every point: nothing is left to be rendered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,29 @@ class Rule:
     loads: tuple[Setting, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """The rules of one file, in order."""
+    """The rules of one file, in order. Equal to itself alone."""
 
     file: str
     rules: tuple[Rule, ...]
+    agreeing: tuple[Rule, ...] = field(init=False)
+    """Those that set names which layers agree on."""
+    setting: tuple[Rule, ...] = field(init=False)
+    """Those that set values of a launch or of its load."""
+    loading: tuple[Rule, ...] = field(init=False)
+    """Those that set values of the load."""
+    based: tuple[tuple[Rule, Setting], ...] = field(init=False)
+    """Those that name base engines, with that setting."""
+
+    def __post_init__(self) -> None:
+        """Every point looks through its layers, and few rules of one are of a kind."""
+        rules = self.rules
+        based = ((r, each) for r in rules for each in r.settings if each.target == ("bases",))
+        object.__setattr__(self, "agreeing", tuple(rule for rule in rules if rule.lets))
+        object.__setattr__(self, "setting", tuple(rule for rule in rules if rule.sets))
+        object.__setattr__(self, "loading", tuple(rule for rule in rules if rule.loads))
+        object.__setattr__(self, "based", tuple(based))
 
 
 def read_layer(path: str, read: Read) -> Layer:
@@ -180,7 +199,10 @@ def _rule(document: Document, index: int) -> Rule:
 def _setting(document: Document, path: DataPath, when: str | None, value: Any) -> Setting:
     target = tuple(str(part) for part in path[1:])
     line = document.line(path)
-    return Setting(target, value, line, Origin(document.file, line, when, _expression(value)))
+    origin = Origin(document.file, line, when, _expression(value))
+    plain = isinstance(value, bool | int | float | str) or value is None
+    fixed = plain and not (isinstance(value, str) and ("{" in value or "}" in value))
+    return Setting(target, value, line, origin, fixed)
 
 
 def _expression(value: Any) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
+from inferometer.catalog import Facts
 from inferometer.core import DeploymentSettings, FixedSeqLen, MultiNode, Point
 from inferometer.plan.expressions import Names, Value
 from inferometer.plan.roles import Process, pools_of
@@ -14,36 +16,25 @@ def scenario_of(point: Point) -> str:
     return "fixed" if isinstance(point.scenario, FixedSeqLen) else "agentic"
 
 
+_FIELDS = {
+    **{name: name for name in ("config", "image", "model", "model_prefix", "precision")},
+    **{name: name for name in ("framework", "runner", "hardware", "spec_decoding", "gpus")},
+    **{name: name for name in ("conc", "max_model_len", "repeat")},
+    **{name: f"parallelism.{name}" for name in ("tp", "pp", "dcp", "pcp", "ep", "dp_attn")},
+    **{"kv_offload": "kv_offload.mode", "dram_gb": "kv_offload.dram_gb"},
+}
+"""Name to where a point has it; all are asked for at once, since every rule of every point asks."""
+_of_point = attrgetter(*_FIELDS.values())
+
 _NAMES: Mapping[str, Callable[[Point], Value | None]] = {
-    "config": lambda point: point.config,
-    "image": lambda point: point.image,
-    "model": lambda point: point.model,
-    "model_prefix": lambda point: point.model_prefix,
-    "precision": lambda point: point.precision,
-    "framework": lambda point: point.framework,
-    "runner": lambda point: point.runner,
-    "hardware": lambda point: point.hardware,
     "vendor": lambda point: "amd" if point.hardware.startswith("mi") else "nvidia",
     "scenario": scenario_of,
     "isl": lambda point: getattr(point.scenario, "isl", None),
     "osl": lambda point: getattr(point.scenario, "osl", None),
-    "tp": lambda point: point.parallelism.tp,
-    "pp": lambda point: point.parallelism.pp,
-    "dcp": lambda point: point.parallelism.dcp,
-    "pcp": lambda point: point.parallelism.pcp,
-    "ep": lambda point: point.parallelism.ep,
-    "dp_attn": lambda point: point.parallelism.dp_attn,
-    "gpus": lambda point: point.gpus,
-    "spec_decoding": lambda point: point.spec_decoding,
-    "kv_offload": lambda point: point.kv_offload.mode,
     "kv_backend": lambda point: point.kv_offload.backend or "",
     "kv_version": lambda point: point.kv_offload.version or "",
-    "dram_gb": lambda point: point.kv_offload.dram_gb,
     "router": lambda point: point.router.name if point.router else "",
     "router_version": lambda point: point.router.version if point.router else "",
-    "conc": lambda point: point.conc,
-    "max_model_len": lambda point: point.max_model_len,
-    "repeat": lambda point: point.repeat,
     "disagg": lambda point: point.multi_node is not None and _apart(point.multi_node),
     "p2p": lambda point: (point.multi_node.p2p_transfer or "") if point.multi_node else "",
 }
@@ -76,7 +67,9 @@ _GPUS = ("node_gpus", "worker_gpus")
 LET_NAMES = ("draft_method", "draft_tokens", "seqs", "step_tokens", "host_bytes")
 """What recipes agree on: a rule's `let` sets them, any layer's expressions name them."""
 
-POINT_NAMES = frozenset((*_NAMES, *_SINGLE, *_GPUS, *LET_NAMES))
+_REST: Names = {**_SINGLE, **dict.fromkeys(LET_NAMES)}
+
+POINT_NAMES = frozenset((*_FIELDS, *_NAMES, *_SINGLE, *_GPUS, *LET_NAMES))
 """Every name, to check a recipe before there is a point."""
 
 
@@ -84,9 +77,13 @@ def point_names(point: Point) -> Names:
     """Name to value. A number that the point lacks is None; a text that it lacks is empty. What a
     `let` may set is None.
     """
-    named = {name: of(point) for name, of in _NAMES.items()}
-    gpus = dict.fromkeys(_GPUS, point.gpus)
-    return {**named, **_SINGLE, **gpus, **dict.fromkeys(LET_NAMES)}
+    names: dict[str, Value | Facts | None] = dict(zip(_FIELDS, _of_point(point), strict=True))
+    for name, of in _NAMES.items():
+        names[name] = of(point)
+    names.update(_REST)
+    for name in _GPUS:
+        names[name] = names["gpus"]
+    return names
 
 
 def worker_names(process: Process, settings: DeploymentSettings) -> Names:

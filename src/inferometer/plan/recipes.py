@@ -11,15 +11,17 @@ from __future__ import annotations
 import posixpath
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
+from inferometer.catalog import Facts, installed_facts
 from inferometer.core import Point
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.plan.draft import holds
-from inferometer.plan.expressions import Names
+from inferometer.plan.expressions import FACTS, Names
 from inferometer.plan.layers import Layer, read_layer
+from inferometer.plan.names import point_names
 from inferometer.plan.source import Read, read_file
 
 ListFiles = Callable[[str], Sequence[str]]
@@ -46,6 +48,12 @@ class Recipes:
     """Whether the reference's own faults are reproduced."""
     beside: Callable[[str], bytes | None] = _nothing
     """A file by its path beside the config files; None where there is none."""
+    facts: Facts = field(default_factory=installed_facts)
+    """The tables that expressions look into."""
+
+    def names(self, point: Point) -> Names:
+        """What expressions may name at a point."""
+        return {**point_names(point), FACTS: self.facts}
 
     def layers(self, point: Point, names: Names) -> tuple[Layer, ...]:
         """The layers that hold for an engine of a point, weakest first. InputError for an unknown
@@ -78,15 +86,14 @@ class Recipes:
             raise InputError(f"no recipe for framework {engine!r}{hint}")
         layer = self.named[f"engines/{engine}"]
         found: list[str] = []
-        for rule in layer.rules:
-            said = [setting for setting in rule.settings if setting.target == ("bases",)]
-            if not said or not holds(rule, names):
+        for rule, said in layer.based:
+            if not holds(rule, names):
                 continue
-            for base in said[0].value:
+            for base in said.value:
                 if f"engines/{base}" not in self.named or len(found) == MAX_BASES:
                     hint = self._hint("engines", base)
                     what = f"no recipe for base engine {base!r}{hint}"
-                    raise InputError(Problem(what, layer.file, said[0].line, "bases"))
+                    raise InputError(Problem(what, layer.file, said.line, "bases"))
                 found.append(base)
         return found
 
@@ -115,11 +122,13 @@ def load_recipes(
     *,
     compat: bool = False,
     package: str | None = None,
+    facts: Facts | None = None,
 ) -> Recipes:
     """Every layer below `roots` and in the package. InputError holds all problems of all layers.
 
     A named layer of an earlier root hides one of the same name in a later root or in the package.
-    `package`: where the package's own layers lie for `read`; None takes those installed.
+    `package`: where the package's own layers lie for `read`; None takes those installed. `facts`
+    likewise.
     """
     problems: list[Problem] = []
     named: dict[str, Layer] = {}
@@ -141,7 +150,8 @@ def load_recipes(
     beside = partial(_beside, read, [posixpath.dirname(root) for root in roots])
     # It is only read.
     found = ChainMap(named, packaged)  # type: ignore[arg-type]
-    return Recipes(packaged["defaults"], found, tuple(free), compat, beside)
+    known = facts or installed_facts()
+    return Recipes(packaged["defaults"], found, tuple(free), compat, beside, known)
 
 
 def _beside(read: Read, directories: Sequence[str], path: str) -> bytes | None:

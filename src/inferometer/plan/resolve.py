@@ -30,7 +30,7 @@ from inferometer.plan.additional import settings_of
 from inferometer.plan.draft import Draft, argv_of, as_words, drafted
 from inferometer.plan.expressions import Names
 from inferometer.plan.layers import LOAD, Layer, Target
-from inferometer.plan.names import deployment_names, point_names, worker_names
+from inferometer.plan.names import deployment_names, worker_names
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.roles import Process, point_of, processes, transfer_of
 from inferometer.plan.settings import Checked, check_settings
@@ -75,6 +75,13 @@ def explain(point: Point, recipes: Recipes) -> tuple[Explanation, ...]:
     return tuple(found)
 
 
+def names_at(point: Point, recipes: Recipes) -> Mapping[str, Names]:
+    """What expressions may name at each launch of a point, with what layers agree on; under no name
+    for a point that starts one engine, and for the load. InputError where it does not resolve.
+    """
+    return {name: draft.names for name, draft in _resolved(point, recipes)[1].items()}
+
+
 _SECTIONS = ("let", "image", "command", "argv", "env", "files", "side", "router", *LOAD)
 Drafts = Mapping[str, Draft]
 """By launch; the draft of a point that starts one engine, and that of the load, has no name."""
@@ -103,7 +110,7 @@ def _resolved(point: Point, recipes: Recipes) -> tuple[LaunchPlan, Drafts]:
 
 
 def _single(point: Point, recipes: Recipes) -> tuple[LaunchPlan, Drafts]:
-    names = point_names(point)
+    names = recipes.names(point)
     draft = drafted(names, recipes.layers(point, names))
     client, workload = _checked(point, draft, draft.problems, (draft,))
     plan = LaunchPlan(
@@ -125,7 +132,7 @@ def _external(
     point: Point, recipes: Recipes, settings: DeploymentSettings, file: str
 ) -> tuple[LaunchPlan, Drafts]:
     """What is loaded is known; what is started is in a file that the config only names."""
-    names = {**point_names(point), "role": "external"}
+    names = {**recipes.names(point), "role": "external"}
     draft = drafted(names, recipes.layers(point, names), load_only=True)
     client, workload = _checked(point, draft, draft.problems, ())
     # A part of a file is named behind a colon.
@@ -152,7 +159,8 @@ def _several(
 ) -> tuple[LaunchPlan, Drafts]:
     """A draft a launch; the load is as the first worker's layers and the router's say."""
     try:
-        workers, transfer = processes(point, settings), transfer_of(point)
+        workers = processes(point, settings, recipes.facts)
+        transfer = transfer_of(point)
     except InputError as error:
         raise InputError(*(_of_point(problem, point) for problem in error.problems)) from error
     setting = _Setting(point, recipes, settings)
@@ -205,7 +213,7 @@ class _Setting:
     def router(self, router: str, first: Process) -> Draft:
         """All that the router's layer sets for it; parallelism is that of the first worker."""
         spread = point_of(first, self.point).parallelism
-        seen = point_names(replace(self.point, parallelism=spread))
+        seen = self.recipes.names(replace(self.point, parallelism=spread))
         names = {**seen, **self._common(), "router": router}
         layers = self.recipes.router_layers(router)
         return drafted({**names, "role": "router", "head": ROUTER}, layers)
@@ -219,7 +227,7 @@ class _Setting:
     def _seen(self, process: Process) -> tuple[Names, tuple[Layer, ...]]:
         seen = point_of(process, self.point)
         own = worker_names(process, self.settings)
-        names = {**point_names(seen), **self._common(), **own}
+        names = {**self.recipes.names(seen), **self._common(), **own}
         return names, self.recipes.layers(seen, names)
 
     def _common(self) -> Names:

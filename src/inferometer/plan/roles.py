@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from inferometer.catalog import gpu_names
+from inferometer.catalog import Facts
 from inferometer.core import (
     TRANSFERS,
     DeploymentSettings,
@@ -68,7 +68,7 @@ def pools_of(nodes: MultiNode) -> tuple[tuple[Role, Pool], ...]:
     return (("prefill", nodes.prefill), ("decode", nodes.decode))
 
 
-def processes(point: Point, settings: DeploymentSettings) -> tuple[Process, ...]:
+def processes(point: Point, settings: DeploymentSettings, facts: Facts) -> tuple[Process, ...]:
     """Every worker on every node of it. InputError where the workers do not sit on nodes."""
     assert point.multi_node is not None
     if bad := unreadable(settings):
@@ -77,7 +77,8 @@ def processes(point: Point, settings: DeploymentSettings) -> tuple[Process, ...]
     _paired(point.multi_node)
     for role, pool in pools_of(point.multi_node):
         _claimed(role, pool, settings)
-        nodes = _nodes(role, pool, point, settings)
+        size = node_gpus(point, settings, pool.hardware or point.hardware, facts)
+        nodes = _nodes(role, pool, size, settings)
         if len(found) + pool.workers * nodes > MAX_LAUNCHES:
             raise InputError(f"more than {MAX_LAUNCHES} processes in one deployment")
         found += _workers(role, pool, nodes, point)
@@ -111,14 +112,14 @@ def transfer_of(point: Point) -> KvTransfer | None:
     return known
 
 
-def node_gpus(point: Point, settings: DeploymentSettings, hardware: str) -> int:
+def node_gpus(point: Point, settings: DeploymentSettings, hardware: str, facts: Facts) -> int:
     """GPUs of a node: as the setting says, else the runner file, else what the hardware has."""
     assert point.multi_node is not None
     if settings.gpus_per_node is not None:
         return settings.gpus_per_node
     if point.multi_node.gpus_per_node is not None:
         return point.multi_node.gpus_per_node
-    if hardware not in gpu_names():
+    if hardware not in facts.gpus:
         message = f"how many GPUs a node of {hardware!r} has is not known: give GPUS_PER_NODE"
         raise InputError(f"{message}, or gpus-per-node in the runner file")
     return SMALL_NODES.get(hardware, NODE_GPUS)
@@ -147,9 +148,10 @@ def _claimed(role: Role, pool: Pool, settings: DeploymentSettings) -> None:
         raise InputError(f"{message}: how attention lies on them is not known here")
 
 
-def _nodes(role: Role, pool: Pool, point: Point, settings: DeploymentSettings) -> int:
-    """Nodes of one worker. A count in the settings is for all workers of the role."""
-    size = node_gpus(point, settings, pool.hardware or point.hardware)
+def _nodes(role: Role, pool: Pool, size: int, settings: DeploymentSettings) -> int:
+    """Nodes of one worker, `size` GPUs each. A count in the settings is for all workers of the
+    role.
+    """
     needed, rest = divmod(pool.worker_gpus, size)
     if needed and rest:
         message = f"{role}: a worker of {pool.worker_gpus} GPUs fills no whole number of nodes"

@@ -98,7 +98,14 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
     folder.write_client(client)
     if client.client.window.stop_reason == STOPPED:
         raise Interrupted(f"{job.point.id}: {STOPPED}; its records are kept")
-    result = analyze_point(
+    result = analyzed(sweep, job, folder, client)
+    folder.finish(result)
+    return result
+
+
+def analyzed(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
+    """What the records of a point come to; writes nothing."""
+    return analyze_point(
         PointInputs(
             point=job.point,
             plan=job.plan,
@@ -116,8 +123,6 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
             slos=sweep.slos,
         )
     )
-    folder.finish(result)
-    return result
 
 
 def _order(

@@ -67,7 +67,7 @@ def run_sweep(
         for job in sweep.jobs:
             found = (reuse or {}).get(job.digest)
             if found and found.verdict == "valid" and not run.point(job.point.id).done:
-                take_over(job, found, run.point(job.point.id))
+                take_over(sweep, job, found, run.point(job.point.id))
         todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
         observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
         try:
