@@ -195,6 +195,7 @@ def inputs(folder: Path, count: int, tokens: int) -> PointInputs:
         samples=(),
         client=client,
         totals=None,
+        gpus=None,
         provenance="simulated",
         clock="virtual",
         engine_died=None,
@@ -209,8 +210,12 @@ def apart(work: Callable[..., str], *given: Any) -> Took:
     process = context.Process(target=_serve, args=(theirs, work, given))
     process.start()
     theirs.close()
-    took: Took = ours.recv()
-    process.join()
+    try:
+        took: Took = ours.recv()
+    except EOFError:
+        raise SystemExit(f"{work.__name__}: failed, as said above") from None
+    finally:
+        process.join()
     return took
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ from inferometer.load.ceiling import (
     stamp_errors_ns,
     ttft_error_ns,
 )
-from inferometer.load.worker import peak_rss
+from inferometer.observe.processes import family, memory
 
 MODEL = "ttft=500+itl=20+n=300+jit=0.5"
 IDLE_MODEL = "ttft=1000+itl=1000+n=60"
@@ -78,13 +80,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         binary = build(options.source, Path(folder))
         rounds = []
-        for number in range(options.rounds):
+        for number in range(options.rounds if options.streams else 0):
             console.print(f"round {number + 1} of {options.rounds}", style="dim")
             rounds.append([truth_run(binary, n, options) for n in options.streams])
-        console.print(accuracy_table(rounds))
-        console.print(cost_table(rounds))
+        if rounds:
+            console.print(accuracy_table(rounds))
+            console.print(cost_table(rounds))
         if options.idle:
-            console.print(idle_table(binary, options.idle, options.workers))
+            console.print(idle_table(binary, options))
         if options.short:
             console.print(asyncio.run(short_table(binary, options.short, options.workers)))
 
@@ -95,12 +98,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--source", type=Path, default=SOURCE, help="truthserver.c")
     parser.add_argument("--model", default=MODEL, help="the server's plan of a stream")
     parser.add_argument(
-        "--streams", type=int, nargs="+", default=[64, 256, 1000], help="closed-loop streams"
+        "--streams", type=int, nargs="*", default=[64, 256, 1000], help="closed-loop streams"
     )
     parser.add_argument("--requests", type=int, default=3, help="requests a stream")
     parser.add_argument("--rounds", type=int, default=3, help="medians are over these")
     parser.add_argument("--workers", type=int, default=1, help="processes that send")
     parser.add_argument("--idle", type=int, default=0, help="memory of so many slow streams")
+    parser.add_argument(
+        "--idle-requests", type=int, default=3, help="of a minute each, one after the other"
+    )
     parser.add_argument("--short", type=float, default=0, help="one-token requests for so long, s")
     options = parser.parse_args()
     if not options.source.is_file():
@@ -260,24 +266,55 @@ def cpu_slope(runs: Sequence[Run]) -> float | None:
     return 1e6 * (many.cpu_s - few.cpu_s) / (many.carried.chunks - few.carried.chunks)
 
 
-def idle_table(binary: Path, streams: int, workers: int) -> Table:
-    """Memory a stream: the peak with all of them against that with an eighth."""
-    peaks: list[tuple[int, int, int]] = []
-    for count in (streams // 8, streams):
-        with truthserver(binary) as url:
-            load = Load(count, 2, max_tokens=60, workers=workers)
-            carried = asyncio.run(carry(url, IDLE_MODEL, load))
-        peaks.append((count, carried.peak_rss * workers, peak_rss()))
-    few, many = peaks
-    table = Table(title=f"{streams} streams of a token a second, 2 requests of 60 s each")
+def idle_table(binary: Path, options: argparse.Namespace) -> Table:
+    """Memory of slow streams: a stream, from an eighth of them to all, and over the time."""
+    streams = options.idle
+    few, (many, carried) = (
+        idle_run(binary, count, options.workers, options.idle_requests)
+        for count in (streams // 8, streams)
+    )
+    seconds = options.idle_requests * 60
+    title = f"{streams} streams of a token a second, {options.idle_requests} requests, {seconds} s"
+    table = Table(title=title)
     for heading in ("", "value"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, index in (("workers", 1), ("the coordinator", 2)):
-        slope = (many[index] - few[index]) / (many[0] - few[0]) / 1e3
+    for name in many:
+        slope = (max(many[name]) - max(few[0][name])) / (streams - streams // 8) / 1e3
         table.add_row(f"memory a stream, {name}", f"{slope:.1f} kB")
+        # From the second request of each stream on, nothing new is to be held.
+        settled = many[name][len(many[name]) // options.idle_requests :]
+        halves = settled[: len(settled) // 2], settled[len(settled) // 2 :]
+        text = " -> ".join(f"{statistics.median(half) / 1e6:.1f}" for half in halves)
+        table.add_row(f"resident after the first minute, half by half, {name}", f"{text} MB")
     table.add_row("requests ok / all", f"{carried.ok} / {len(carried.exchanges)}")
     table.add_row("coalesced share of chunks", f"{carried.coalesced_share:.2%}")
     return table
+
+
+def idle_run(
+    binary: Path, streams: int, workers: int, requests: int
+) -> tuple[dict[str, list[float]], Carried]:
+    """Resident bytes once a second, of the workers together and of this process."""
+    seen: dict[str, list[float]] = {"workers": [], "coordinator": []}
+    over = threading.Event()
+    with truthserver(binary) as url:
+        own = frozenset([os.getpid()])
+        others = family(os.getpid())
+
+        def watch() -> None:
+            while not over.wait(1.0):
+                seen["workers"].append(memory(family(os.getpid()) - others)["resident"])
+                seen["coordinator"].append(memory(own)["resident"])
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            load = Load(streams, requests, max_tokens=60, workers=workers)
+            carried = asyncio.run(carry(url, IDLE_MODEL, load))
+        finally:
+            over.set()
+            thread.join()
+    return seen, carried
 
 
 async def short_table(binary: Path, seconds: float, workers: int) -> Table:
