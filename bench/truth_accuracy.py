@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import tempfile
 import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -268,53 +269,68 @@ def cpu_slope(runs: Sequence[Run]) -> float | None:
 
 def idle_table(binary: Path, options: argparse.Namespace) -> Table:
     """Memory of slow streams: a stream, from an eighth of them to all, and over the time."""
-    streams = options.idle
-    few, (many, carried) = (
-        idle_run(binary, count, options.workers, options.idle_requests)
-        for count in (streams // 8, streams)
+    streams, requests = options.idle, options.idle_requests
+    few, many = (
+        idle_run(binary, count, options.workers, requests) for count in (streams // 8, streams)
     )
-    seconds = options.idle_requests * 60
-    title = f"{streams} streams of a token a second, {options.idle_requests} requests, {seconds} s"
+    title = f"{streams} streams of a token a second, {requests} requests of 60 s each"
     table = Table(title=title)
     for heading in ("", "value"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name in many:
-        slope = (max(many[name]) - max(few[0][name])) / (streams - streams // 8) / 1e3
+    for name, seen in many.resident.items():
+        slope = (max(seen)[0] - max(few.resident[name])[0]) / (streams - streams // 8) / 1e3
         table.add_row(f"memory a stream, {name}", f"{slope:.1f} kB")
-        # From the second request of each stream on, nothing new is to be held.
-        settled = many[name][len(many[name]) // options.idle_requests :]
-        halves = settled[: len(settled) // 2], settled[len(settled) // 2 :]
-        text = " -> ".join(f"{statistics.median(half) / 1e6:.1f}" for half in halves)
-        table.add_row(f"resident after the first minute, half by half, {name}", f"{text} MB")
-    table.add_row("requests ok / all", f"{carried.ok} / {len(carried.exchanges)}")
-    table.add_row("coalesced share of chunks", f"{carried.coalesced_share:.2%}")
+        text = " ".join(f"{size / 1e6:.1f}" for size in by_minute(seen))
+        table.add_row(f"resident, minute by minute, {name}", f"{text} MB")
+    table.add_row("requests ok / all", f"{many.counts['ok']} / {many.counts.total()}")
     return table
 
 
-def idle_run(
-    binary: Path, streams: int, workers: int, requests: int
-) -> tuple[dict[str, list[float]], Carried]:
-    """Resident bytes once a second, of the workers together and of this process."""
-    seen: dict[str, list[float]] = {"workers": [], "coordinator": []}
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle:
+    """(bytes, s since the start) by process, and requests by status."""
+
+    resident: dict[str, list[tuple[float, float]]]
+    counts: Counter[str]
+
+
+def by_minute(seen: Sequence[tuple[float, float]]) -> list[float]:
+    """The median of each minute that was had."""
+    minutes: dict[int, list[float]] = {}
+    for size, at_s in seen:
+        minutes.setdefault(int(at_s // 60), []).append(size)
+    return [statistics.median(sizes) for _, sizes in sorted(minutes.items())]
+
+
+def idle_run(binary: Path, streams: int, workers: int, requests: int) -> Idle:
+    """Resident bytes once a second, of the workers together and of this process. No exchange is
+    held, as no run holds any.
+    """
+    resident: dict[str, list[tuple[float, float]]] = {"workers": [], "coordinator": []}
+    counts: Counter[str] = Counter()
     over = threading.Event()
     with truthserver(binary) as url:
         own = frozenset([os.getpid()])
         others = family(os.getpid())
+        begun = time.monotonic()
 
         def watch() -> None:
             while not over.wait(1.0):
-                seen["workers"].append(memory(family(os.getpid()) - others)["resident"])
-                seen["coordinator"].append(memory(own)["resident"])
+                at_s = time.monotonic() - begun
+                if size := memory(family(os.getpid()) - others)["resident"]:
+                    resident["workers"].append((size, at_s))
+                    resident["coordinator"].append((memory(own)["resident"], at_s))
 
         thread = threading.Thread(target=watch)
         thread.start()
+        load = Load(streams, requests, max_tokens=60, workers=workers)
         try:
-            load = Load(streams, requests, max_tokens=60, workers=workers)
-            carried = asyncio.run(carry(url, IDLE_MODEL, load))
+            keep = lambda _, exchange: counts.update((exchange.status.value,))  # noqa: E731
+            asyncio.run(carry(url, IDLE_MODEL, load, keep))
         finally:
             over.set()
             thread.join()
-    return seen, carried
+    return Idle(resident, counts)
 
 
 async def short_table(binary: Path, seconds: float, workers: int) -> Table:

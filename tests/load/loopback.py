@@ -14,6 +14,7 @@ from inferometer.clock import RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request
 from inferometer.load.crew import Crew
 from inferometer.load.endpoints import ENDPOINTS
+from inferometer.load.sheet import Sheet
 from inferometer.load.worker_transport import WorkerTransport
 
 SETTINGS = ClientSettings(
@@ -56,7 +57,7 @@ def make_request(request_id: str, max_tokens: int = 32, affinity: str = "play-1"
 def make_transport(
     url: str,
     model: str = "m",
-    encode: Callable[[Request], bytes] | None = None,
+    encode: Callable[[Request], bytes | Awaitable[Sheet]] | None = None,
     headers: dict[str, str] | None = None,
     crew: Crew = CREW,
     workers: int = 1,

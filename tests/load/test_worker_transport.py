@@ -31,9 +31,10 @@ from loopback import (
     with_script,
 )
 
-from inferometer.core import Exchange, Status
+from inferometer.core import Exchange, Request, Status
 from inferometer.errors import InputError
 from inferometer.load.crew import Crew
+from inferometer.load.sheet import Sheet
 from inferometer.load.worker import FEW_FLIGHTS
 from inferometer.load.worker_transport import WorkerTransport
 from referee import free_port
@@ -619,7 +620,10 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = b"x" * 3_000_000
 
     async def ask(url: str, crew: Crew, count: int) -> list[Exchange]:
-        transport = make_transport(url, encode=lambda request: body, crew=crew)
+        def encode(request: Request) -> bytes | Awaitable[Sheet]:
+            return body if request.id == "r0" else on_a_sheet(body)
+
+        transport = make_transport(url, encode=encode, crew=crew)
         exchanges = [await transport.send(make_request(f"r{n}")) for n in range(count)]
         await transport.close()
         return exchanges
@@ -646,6 +650,16 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert exchange.stamp_source == ("kernel" if sys.platform == "linux" else "read")
     assert second.reused_connection
     assert script.bodies == [body, body]
+
+
+async def on_a_sheet(body: bytes) -> Sheet:
+    sheet = Sheet(len(body))
+
+    def write(memory: memoryview) -> None:
+        memory[:] = body
+
+    sheet.write(write)
+    return sheet
 
 
 def server_context(folder: Path) -> ssl.SSLContext:

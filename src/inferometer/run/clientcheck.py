@@ -252,9 +252,8 @@ def faults(level: Level) -> Iterator[str]:
         )
     bound_ms = loop_lag_bound_ms(level.kernel_stamps)
     if _above(level.loop_lag_p99_ms, bound_ms):
-        yield (
-            f"a worker's loop is late by {level.loop_lag_p99_ms:.0f} ms (p99; bound {bound_ms:g} ms)"
-        )
+        late = f"{level.loop_lag_p99_ms:.0f} ms"
+        yield f"a worker's loop is late by {late} (p99; bound {bound_ms:g} ms)"
     if _above(level.busiest_cpu_share, CLIENT_CPU_DEGRADED):
         share = f"{level.busiest_cpu_share:.0%}"
         yield f"a process takes {share} of a core (bound {CLIENT_CPU_DEGRADED:.0%})"
