@@ -1,9 +1,9 @@
 """What prompts of a million tokens do to the requests beside them: how late loops and sends were.
 
 64 streams of a null server go on, while some lanes send prompts of 1,000,000 tokens (5 MB) one
-after the other (`threads`); the same with bodies made in the loop itself and handed over in messages, as
-small ones are (`loop`); and without large ones. They take turns; each figure is the least over the rounds, because
-every other process of the machine makes it larger. Linux.
+after the other (`threads`); the same with bodies made in the loop itself and handed over in
+messages, as small ones are (`loop`); and without large ones (`none`). They take turns; each figure
+is the least over the rounds, because every other process of the machine makes it larger. Linux.
 
     python bench/large_prompts.py [--tokens 1000000] [--lanes 2] [--rounds 3]
 """

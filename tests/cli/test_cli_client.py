@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,64 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert any(b"X-Token:[not kept]" in text for text in texts)
     assert not any(b"very-secret" in text or b"also-secret" in text for text in texts)
     assert "-secret" not in said.out + said.err
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Refuses everything, and repeats what it was sent."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+    def do_GET(self) -> None:
+        self._say(200, b'{"data":[{"id":"m"}]}')
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        sent = f"{self.headers['authorization']} and {self.headers['x-token']}"
+        self._say(401, b'{"error":{"message":"denied: %b"}}' % sent.encode())
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.sockets
+def test_secrets_that_a_server_repeats_are_in_no_file_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    out = tmp_path / "run"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        words = ["--concurrency", "2", "--requests", "4", "--warmup", "0"]
+        said = call("bench", url, *words, "--header", "X-Token: Basic also-secret", "--out", out)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert said.code == 5
+    (folder,) = RunDir(out).finished()
+    errors = {record.exchange.error for record in folder.records()}
+    assert errors == {'HTTP 401: {"error":{"message":"denied: Bearer [API key] and [header]"}}'}
+    texts = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert any(b"[API key]" in text for text in texts)
+    assert not any(b"very-secret" in text or b"also-secret" in text for text in texts)
+    assert "-secret" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:pass-77@host/v1", "http://host/?key=pass-77", "//u:pass-77@h"]
+)
+def test_a_password_in_a_url_is_refused_and_not_repeated(url: str, tmp_path: Path) -> None:
+    said = call("bench", url, "--out", tmp_path / "run")
+    assert said.code == 2
+    assert "[not kept]" in said.err
+    assert "pass-77" not in said.out + said.err
+    assert not (tmp_path / "run").exists()

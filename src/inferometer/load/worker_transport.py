@@ -18,7 +18,7 @@ import numpy as np
 
 from inferometer.clock import NS, Clock
 from inferometer.core import Arrivals, ClientSettings, Exchange, Request, Status
-from inferometer.errors import InputError, Problem
+from inferometer.errors import InputError, Problem, without
 from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
@@ -88,8 +88,9 @@ class WorkerTransport:
         self._server, self._path = parse_base_url(base_url, settings.endpoint)
         self._encode = encode
         self._settings = settings
-        self._api_key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._headers = _fixed_headers(self._server, headers, self._api_key)
+        api_key = os.environ.get("OPENAI_API_KEY", "").strip()
+        self._headers = _fixed_headers(self._server, headers, api_key)
+        self._secrets = _secrets(headers, api_key)
         self._affinity_header = _affinity_header(settings)
         self._clock = clock
         self._workers = list(workers)
@@ -264,9 +265,7 @@ class WorkerTransport:
     def _error_text(self, error: str | None) -> str | None:
         if error is None:
             return None
-        if self._api_key:
-            error = error.replace(self._api_key, "[API key]")
-        return error[:MAX_ERROR_CHARS]
+        return without(error, self._secrets)[:MAX_ERROR_CHARS]
 
 
 def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> dict[str, str]:
@@ -289,6 +288,17 @@ def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> di
     if problems:
         raise InputError(*problems)
     return headers
+
+
+def _secrets(headers: Mapping[str, str], api_key: str) -> dict[str, str]:
+    """What no record may hold, and what stands for it: the key; texts of headers, and words of them
+    as in `Bearer KEY`.
+    """
+    found: dict[str, str] = {}
+    for text in headers.values():
+        words = (word for word in text.split() if len(word) > len("Bearer"))
+        found |= dict.fromkeys((text, *words), "[header]")
+    return found | {api_key: "[API key]"}
 
 
 def _affinity_header(settings: ClientSettings) -> str | None:
