@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inferometer.clock import RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request
@@ -136,3 +141,23 @@ async def with_script(
     finally:
         server.close()
         await server.wait_closed()
+
+
+def server_context(folder: Path) -> ssl.SSLContext:
+    """Of a certificate for 127.0.0.1 that nobody trusts but who reads `cert.pem` in the folder."""
+    if which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
+            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=loopback"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

@@ -8,15 +8,12 @@ import os
 import re
 import signal
 import socket
-import ssl
 import struct
-import subprocess
 import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
@@ -28,6 +25,7 @@ from loopback import (
     make_request,
     make_transport,
     run_one,
+    server_context,
     with_script,
 )
 
@@ -660,25 +658,6 @@ async def on_a_sheet(body: bytes) -> Sheet:
 
     sheet.write(write)
     return sheet
-
-
-def server_context(folder: Path) -> ssl.SSLContext:
-    if which("openssl") is None:
-        pytest.skip("no openssl to make a certificate with")
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=loopback"),
-            *("-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
 
 
 def reset(writer: Writer) -> None:
