@@ -72,18 +72,29 @@ def test_a_large_body_says_what_a_small_one_would(
         assert body == meant
 
 
-def test_a_model_that_is_called_like_the_mark_is_sent_whole() -> None:
+def test_a_model_that_is_called_like_the_mark_is_sent_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = "\x7fcontent\x7f"
     request = large()
-    assert (
-        enclosure(ENDPOINTS["chat"], model, ids=False, request=request, settings=SETTINGS) is None
-    )
+    endpoint = ENDPOINTS["chat"]
+    assert enclosure(endpoint, model, ids=False, request=request, settings=SETTINGS) is None
+    writers: list[int] = []
+    render = PromptText.render
+
+    def noted(self: PromptText, prompt: Prompt) -> str | list[int]:
+        writers.append(threading.get_ident())
+        return render(self, prompt)
+
+    monkeypatch.setattr(PromptText, "render", noted)
     bodies = Bodies(model, PromptText(WORDS), SETTINGS)
     try:
         found = json.loads(asyncio.run(bytes_of(bodies, request)))
     finally:
         bodies.close()
     assert found["model"] == model
+    assert writers
+    assert threading.get_ident() not in writers
     assert len(found["messages"][0]["content"].split()) == TOKENS
 
 

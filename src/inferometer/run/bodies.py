@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from inferometer.core import ClientSettings, Prompt, Request
-from inferometer.load.endpoints import ENDPOINTS, enclosure
+from inferometer.load.endpoints import ENDPOINTS, Content, enclosure
 from inferometer.load.sheet import Sheet
 from inferometer.workload import PromptText
 
@@ -53,9 +53,10 @@ class Bodies:
     def encode(self, request: Request) -> bytes | Awaitable[Sheet]:
         """The body, or the promise of a large one. Raises InputError."""
         prompt = request.prompt
-        if prompt.tokens < LARGE_TOKENS or (around := self._around(request)) is None:
-            content = self._prompts.take(prompt)
-            return self._endpoint.body(self._model, content, request, self._settings)
+        if prompt.tokens < LARGE_TOKENS:
+            return self._body(request, self._prompts.take(prompt))
+        if (around := self._around(request)) is None:
+            return asyncio.wrap_future(self._threads.submit(self._whole, request))
         making = self._ahead.pop(_name(prompt), None)
         if making is None:
             making = self._begin(prompt)
@@ -75,6 +76,16 @@ class Bodies:
         ids = self._prompts.form == "token_ids"
         return enclosure(self._endpoint, self._model, ids, request, self._settings)
 
+    def _body(self, request: Request, content: Content) -> bytes:
+        return self._endpoint.body(self._model, content, request, self._settings)
+
+    def _whole(self, request: Request) -> Sheet:
+        """A body that cannot be put together of parts: encoded as a small one is."""
+        body = self._body(request, self._prompts.render(request.prompt))
+        sheet = Sheet(len(body))
+        sheet.write(partial(_copy, body))
+        return sheet
+
     def _begin(self, prompt: Prompt) -> Future[Sheet]:
         return self._threads.submit(self._made, prompt)
 
@@ -89,6 +100,10 @@ async def _enclosed(making: Future[Sheet], around: tuple[bytes, bytes]) -> Sheet
     sheet = await asyncio.wrap_future(making)
     sheet.enclose(*around)
     return sheet
+
+
+def _copy(data: bytes, memory: memoryview) -> None:
+    memory[:] = data
 
 
 def _name(prompt: Prompt) -> _Name:
