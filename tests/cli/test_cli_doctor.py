@@ -92,6 +92,7 @@ def level(streams: int, **changes: Any) -> Level:
         workers=1,
         requests=streams,
         ok=streams,
+        failure=None,
         chunks_per_s=40.0 * streams,
         cpu_us_per_chunk=20.0,
         first_error_p50_us=8.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ import pytest
 
 from inferometer.analyze.verdict import schedule_lag_bound_ms, ttft_for_lag_ms
 from inferometer.engine.nullplan import Timetable
+from inferometer.errors import InputError
 from inferometer.observe.processes import family
+from inferometer.run import clientcheck
 from inferometer.run.clientcheck import Level, Step, examine, faults, trusted
 
 GOOD = Level(
@@ -23,6 +26,7 @@ GOOD = Level(
     workers=1,
     requests=32,
     ok=32,
+    failure=None,
     chunks_per_s=800.0,
     cpu_us_per_chunk=20.0,
     first_error_p50_us=8.0,
@@ -119,6 +123,7 @@ def test_a_slowed_client_is_reported_as_worse() -> None:
     ("change", "said"),
     [
         ({"ok": 31}, "1 of 32 requests failed"),
+        ({"ok": 31, "failure": "cannot connect"}, "1 of 32 requests failed: cannot connect"),
         ({"kernel_stamps": False}, "no kernel stamps"),
         ({"first_error_p99_us": 1500.0}, "off by 1.50 ms"),
         ({"coalesced_first_share": 0.6}, "60% of first tokens"),
@@ -155,6 +160,21 @@ def test_without_kernel_stamps_a_loop_may_not_be_late_by_a_gap() -> None:
         "arrivals have no kernel stamps: whatever delays the client delays them too",
         "a worker's loop is late by 25 ms (p99; bound 20 ms)",
     ]
+
+
+@pytest.mark.sockets
+def test_levels_beyond_the_limit_of_open_files_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
+    monkeypatch.setattr(clientcheck, "PATIENCE", 1e6)
+    table = Timetable(ttft_ns=5_000_000, gap_ns=2_000_000, chunks=3)
+    told: list[str] = []
+    levels = examine([Step(1, 2, table), Step(19, 2, table)], told.append)
+    assert [level.streams for level in levels] == [1]
+    assert told[-1].startswith("19 streams are left out: a concurrency of 19 may need 102 open")
+    with pytest.raises(InputError, match="the limit is 100"):
+        examine([Step(19, 2, table)], told.append)
 
 
 def test_what_is_trusted_ends_below_the_first_fault() -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import Pipe
@@ -31,9 +32,11 @@ from inferometer.analyze.verdict import (
 from inferometer.clock import NS
 from inferometer.core import Exchange, Status
 from inferometer.engine.nullplan import Account, Timetable
+from inferometer.errors import InputError
 from inferometer.load.bare import start_bare
 from inferometer.load.ceiling import Carried, Load, carry, coalesced, stamp_errors_ns
 from inferometer.load.headcount import workers_for
+from inferometer.run.loadprocess import check_open_files
 
 STAMP_DEGRADED_MS = 1.0
 """Error of a first token's stamp, p99, from which on a level is not trusted."""
@@ -89,6 +92,8 @@ class Level:
     workers: int
     requests: int
     ok: int
+    failure: str | None
+    """Of those that failed: what most of them say."""
     chunks_per_s: float
     cpu_us_per_chunk: float | None
     first_error_p50_us: float | None
@@ -115,10 +120,18 @@ def examine(plan: Sequence[Step], told: Callable[[str], None]) -> tuple[Level, .
     """Every level in turn; `told` hears what is under way.
 
     Ends early after a level that took `PATIENCE` times its time: a higher one would take longer.
+    Raises InputError where this user may not open as many files as the lowest level needs; higher
+    ones are left out.
     """
+    check_open_files(plan[0].streams, 1)
     found = []
     with null_server() as server:
         for step in plan:
+            try:
+                check_open_files(step.streams, 1)
+            except InputError as error:
+                told(f"{step.streams:,} streams are left out: {error}")
+                break
             told(f"{step.streams:,} streams, up to {step.longest_s:.0f} s")
             workers = workers_for(step.streams)
             load = Load(step.streams, step.requests, step.table.chunks, workers)
@@ -126,6 +139,7 @@ def examine(plan: Sequence[Step], told: Callable[[str], None]) -> tuple[Level, .
             carried = asyncio.run(carry(server.url, "null", load))
             found.append(level_of(load, carried, server.account()))
             if carried.wall_s > PATIENCE * step.longest_s:
+                told(f"no higher level is tried: this one took {carried.wall_s:.0f} s")
                 break
     return tuple(found)
 
@@ -180,6 +194,7 @@ def level_of(load: Load, carried: Carried, account: Account) -> Level:
         workers=load.workers,
         requests=len(exchanges),
         ok=carried.ok,
+        failure=_commonest(exchanges.values()),
         chunks_per_s=carried.chunks / carried.wall_s,
         cpu_us_per_chunk=None if cpu_s is None or not chunks else cpu_s * 1e6 / chunks,
         first_error_p50_us=_at(first, 50, US),
@@ -194,11 +209,18 @@ def level_of(load: Load, carried: Carried, account: Account) -> Level:
         trusted_from_ttft_ms=None if lag_ms is None else ttft_for_lag_ms(lag_ms),
         loop_lag_p99_ms=carried.loop_lag_p99_ms,
         busiest_cpu_share=max(carried.cpu_share or 0.0, carried.coordinator_cpu_share),
-        kernel_stamps=all(e.stamp_source == "kernel" for e in exchanges.values()),
+        kernel_stamps=all(
+            e.stamp_source == "kernel" for e in exchanges.values() if len(e.arrivals)
+        ),
         server_late_p99_ms=_at(late, 99, MS),
         faults=(),
     )
     return replace(level, faults=tuple(faults(level)))
+
+
+def _commonest(exchanges: Iterable[Exchange]) -> str | None:
+    said = Counter(e.error or e.status.value for e in exchanges if e.status is not Status.OK)
+    return said.most_common(1)[0][0] if said else None
 
 
 def _errors_ns(
@@ -235,7 +257,8 @@ def _at(values: npt.NDArray[np.int64], percent: float, unit: float) -> float | N
 def faults(level: Level) -> Iterator[str]:
     """Why a run of this size would not be trusted, each with the value seen and its bound."""
     if level.ok < level.requests:
-        yield f"{level.requests - level.ok} of {level.requests} requests failed"
+        why = "" if level.failure is None else f": {level.failure}"
+        yield f"{level.requests - level.ok} of {level.requests} requests failed{why}"
     if not level.kernel_stamps:
         yield "arrivals have no kernel stamps: whatever delays the client delays them too"
     first_ms = None if level.first_error_p99_us is None else level.first_error_p99_us / 1e3
