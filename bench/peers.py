@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -86,6 +87,8 @@ class Failed:
 def main() -> None:
     """Build, drive, compare, print, keep."""
     options = parse_arguments()
+    # A tool under way must not outlive this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         binary = options.server or build(options.source, Path(folder))

@@ -132,8 +132,10 @@ def truthserver(binary: Path, log: Path | None = None) -> Iterator[str]:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()  # printed once it listens
-        yield f"http://127.0.0.1:{port}"
-        process.send_signal(signal.SIGTERM)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 def truth_run(binary: Path, streams: int, options: argparse.Namespace) -> Run:
