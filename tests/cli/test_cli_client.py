@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from command_line import call
 
 from inferometer.cli.clientoptions import without_secrets
+from inferometer.engine.ask import generates
+from inferometer.errors import EngineError
 from inferometer.store import RunDir
 from referee import build_referee, running_referee
+from webserver import Quiet, serving
 
 
 def test_the_text_of_a_header_is_left_out_of_a_command() -> None:
@@ -49,27 +50,19 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert "-secret" not in said.out + said.err
 
 
-class Echo(BaseHTTPRequestHandler):
+class Echo(Quiet):
     """Refuses everything, and repeats what it was sent."""
 
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
-
-    def do_GET(self) -> None:
-        self._say(200, b'{"data":[{"id":"m"}]}')
-
-    def do_POST(self) -> None:
+    def answer(self) -> tuple[int, bytes]:
+        if self.command == "GET":
+            return 200, b'{"data":[{"id":"m"}]}'
         self.rfile.read(int(self.headers["content-length"]))
         sent = f"{self.headers['authorization']} and {self.headers['x-token']}"
-        self._say(401, b'{"error":{"message":"denied: %b"}}' % sent.encode())
+        return 401, b'{"error":{"message":"denied: %b"}}' % sent.encode()
 
-    def _say(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    do_POST = Quiet.do_GET
 
 
 @pytest.mark.sockets
@@ -78,17 +71,12 @@ def test_secrets_that_a_server_repeats_are_in_no_file_either(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     out = tmp_path / "run"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_port}"
-        words = ["--concurrency", "2", "--requests", "4", "--warmup", "0"]
+    words = ["--concurrency", "2", "--requests", "4", "--warmup", "0"]
+    with serving(Echo) as url:
         said = call("bench", url, *words, "--header", "X-Token: Basic also-secret", "--out", out)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        with pytest.raises(EngineError) as refused:
+            generates(url, "m")
+    assert "denied: Bearer [API key] and" in str(refused.value)
     assert said.code == 5
     (folder,) = RunDir(out).finished()
     errors = {record.exchange.error for record in folder.records()}
