@@ -23,8 +23,8 @@ from inferometer.load.tls import TlsChannel
 _READ_BYTES = 65_536
 UNSENT_BYTES = 524_288
 """What the kernel takes of a request beyond what is on its way to the server: it would take some
-megabytes, and a large body would seem to have been sent at once. It asks for more when half of it is
-left, so a fast link does not run dry between two turns of the loop."""
+megabytes, and a large body would seem to have been sent at once. It asks for more when half of it
+is left, so a fast link does not run dry between two turns of the loop."""
 
 Address = tuple[int, Any]
 """(family, address) as sockets take them."""
