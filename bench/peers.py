@@ -50,8 +50,17 @@ class Truths:
     """By the id that the tool sent, and by the one that the answer had."""
     ttft_s: list[float]
     chunks: int
-    span_s: float
-    """From the first whole request to the last answer's end."""
+    begun_ns: list[int]
+    """When each whole request had come, in order."""
+    ended_ns: int
+    """The last answer's end."""
+
+    def rate(self, asked: int) -> float:
+        """Requests a second. What came before the load, to see whether somebody answers, is none
+        of it.
+        """
+        load = self.begun_ns[max(0, len(self.begun_ns) - asked) :]
+        return len(load) * NS / max(1, self.ended_ns - load[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +235,7 @@ def figures(asked: int, spent: Spent, truths: Truths, reported: dict[str, float]
         cpu_s=spent.cpu_s,
         peak_bytes=spent.peak_bytes,
         wall_s=spent.wall_s,
-        requests_per_s=len(truths.ttft_s) / truths.span_s,
+        requests_per_s=truths.rate(asked),
         error_p50_ms=float(np.percentile(errors, 50)) / MS if known else None,
         error_p99_ms=_worst_percentile(errors) / MS if known else None,
         matched=matched,
@@ -269,8 +278,7 @@ def read_truths(log: Path) -> Truths:
         by_id[f"t{number}"] = value
         if name:
             by_id[name] = value
-    span_s = (max(ended) - min(begun)) / NS if begun else 0.0
-    return Truths(by_id, ttft_s, chunks, max(span_s, 1e-9))
+    return Truths(by_id, ttft_s, chunks, sorted(begun), max(ended, default=0))
 
 
 def plain(round_: Round) -> dict[str, Any]:

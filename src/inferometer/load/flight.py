@@ -12,7 +12,7 @@ from typing import Protocol
 from inferometer.load.connection import Connection
 from inferometer.load.dial import Dial, Done, reason
 from inferometer.load.reply import Ending, How, Reply
-from inferometer.load.sheet import Stored
+from inferometer.load.sheet import NOT_MAPPED, Stored
 from inferometer.load.stamps import NS
 from inferometer.load.wire import Limits, Outcome, Post, Target
 
@@ -87,7 +87,7 @@ class Flight:
             try:
                 self._payload = self._payload.opened()
             except OSError as error:
-                self.end("cancelled", f"the request could not be taken over: {reason(error)}")
+                self.end("cancelled", f"{NOT_MAPPED}: {reason(error)}")
                 return
         self._watch_deadlines()
         kept = self._pool.take()

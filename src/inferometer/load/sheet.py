@@ -20,6 +20,10 @@ TAIL = 16_384
 """The same behind it."""
 
 
+NOT_MAPPED = "the request could not be mapped"
+"""What an outcome begins with where a worker has no way to the memory: some sandboxes have none."""
+
+
 class Stored(NamedTuple):
     """Where a request lies: `size` bytes from `at` on, in the memory that `path` opens."""
 
@@ -76,9 +80,9 @@ class Sheet:
         self._map[self._end : end] = after
         self._begin, self._end = begin, end
 
-    def posted(self) -> Stored | bytes:
-        """What a message holds of it: where it lies, or all of it."""
-        if self._path is not None and Path(self._path).exists():
+    def posted(self, shared: bool = True) -> Stored | bytes:
+        """What a message holds of it: where it lies, if that may be `shared`, or all of it."""
+        if shared and self._path is not None and Path(self._path).exists():
             return Stored(self._path, self._begin, self.size)
         return self._map[self._begin : self._end]
 

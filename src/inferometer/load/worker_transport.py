@@ -23,7 +23,7 @@ from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
 from inferometer.load.http import Server, request_head
-from inferometer.load.sheet import Sheet, Stored, Taken
+from inferometer.load.sheet import NOT_MAPPED, Sheet, Taken
 from inferometer.load.wire import Abort, Limits, Outcome, Post, Pulse, Release, Target
 
 MAX_ERROR_CHARS = 500
@@ -103,6 +103,8 @@ class WorkerTransport:
         """Key and worker of each open request, by id."""
         self._open: set[str] = set()
         self._aborted: dict[str, Status] = {}
+        self._sharing = True
+        """Workers can map what is on a sheet."""
         self._sheets: dict[int, Sheet] = {}
         """Of requests that no worker has mapped yet, by key."""
         for end, account in zip(self._workers, self.accounts, strict=True):
@@ -135,7 +137,12 @@ class WorkerTransport:
             if failure is not None:
                 text = f"cannot connect to {self._server.authority}: {reason(failure)}"
                 return _unsent(Status.CONNECT, self._error_text(text), self._clock.now_ns())
-            return await self._carried(request, body)
+            payload = self._payload(request, body)
+            exchange = await self._carried(request, payload)
+            if self._sharing and (exchange.error or "").startswith(NOT_MAPPED):
+                self._sharing = False  # nothing of it has left: it goes with the message
+                exchange = await self._carried(request, payload)
+            return exchange
         finally:
             self._open.discard(request.id)
             if isinstance(body, Sheet):
@@ -161,7 +168,7 @@ class WorkerTransport:
         for end in workers:
             end.detach()
 
-    async def _carried(self, request: Request, body: bytes | Sheet) -> Exchange:
+    async def _carried(self, request: Request, payload: bytes | Sheet) -> Exchange:
         living = [end for end in self._workers if end.alive]
         if not living:
             return _unsent(Status.CANCELLED, "no worker is left", self._clock.now_ns())
@@ -171,7 +178,10 @@ class WorkerTransport:
         waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         self._places[request.id] = (key, end)
         end.open += 1
-        end.send(Post(key, self._payload(key, request, body), request.max_tokens))
+        if isinstance(payload, Sheet):
+            self._sheets[key] = payload
+        posted = payload if isinstance(payload, bytes) else payload.posted(self._sharing)
+        end.send(Post(key, posted, request.max_tokens))
         try:
             outcome = await waiting
         finally:
@@ -242,13 +252,12 @@ class WorkerTransport:
         self._is_ready(end)
         self.on_fault(why)
 
-    def _payload(self, key: int, request: Request, body: bytes | Sheet) -> bytes | Stored:
+    def _payload(self, request: Request, body: bytes | Sheet) -> bytes | Sheet:
         """Head and body in one piece, so that they leave in one write."""
         if isinstance(body, bytes):
             return self._head(request, len(body)) + body
         body.enclose(self._head(request, body.size), b"")
-        self._sheets[key] = body
-        return body.posted()
+        return body
 
     def _head(self, request: Request, length: int) -> bytes:
         affinity = _quoted(request.affinity)
