@@ -68,12 +68,13 @@ def watched(command: Sequence[str], place: Path, timeout_s: float) -> Spent:
     timer.start()
     watcher = threading.Thread(target=_watch, args=(seen, process.pid, over))
     watcher.start()
-    _, status, used = os.wait4(process.pid, 0)
-    late = over.is_set()
-    over.set()
-    timer.cancel()
-    watcher.join()
-    _end(process.pid, over)
+    try:
+        _, status, used = os.wait4(process.pid, 0)
+    finally:  # also where somebody stops the comparison
+        late = over.is_set()
+        timer.cancel()
+        _end(process.pid, over)
+        watcher.join()
     code = process.returncode = os.waitstatus_to_exitcode(status)
     tail = f"exit code {code}: " + said.read_bytes()[-TAIL:].decode("utf-8", "replace").strip()
     # A tool may end well and be displeased with what it measured: its report decides.

@@ -7,6 +7,8 @@ medians over the rounds. Needs a C compiler (or the compiled truthserver) and Li
 
     python bench/peers.py --source truthserver.c --tokenizer FOLDER \\
         --aiperf AIPERF --guidellm GUIDELLM --vllm VLLM --rounds 3 -o results.json
+    python bench/peers.py --source truthserver.c --only inferometer --short-only --short 1000000 \\
+        --rounds 1 --timeout 1800
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -26,13 +29,14 @@ import numpy as np
 import numpy.typing as npt
 from peer_commands import TOOLS, Asked, Tool
 from peer_process import Spent, watched
+from peer_tables import lines_of, markdown_of
 from rich.console import Console
-from rich.table import Table
 from truth_accuracy import build, truthserver
 
 MODEL = "ttft=500+itl=20+n=300+jit=0.5"
 SHORT_MODEL = "ttft=1+n=1"
 SHORT = "short"
+OWN = "inferometer"
 NS = 1e9
 MS = 1e-3
 Floats = npt.NDArray[np.float64]
@@ -46,8 +50,17 @@ class Truths:
     """By the id that the tool sent, and by the one that the answer had."""
     ttft_s: list[float]
     chunks: int
-    span_s: float
-    """From the first whole request to the last answer's end."""
+    begun_ns: list[int]
+    """When each whole request had come, in order."""
+    ended_ns: int
+    """The last answer's end."""
+
+    def rate(self, asked: int) -> float:
+        """Requests a second. What came before the load, to see whether somebody answers, is none
+        of it.
+        """
+        load = self.begun_ns[max(0, len(self.begun_ns) - asked) :]
+        return len(load) * NS / max(1, self.ended_ns - load[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,11 @@ class Figures:
     lists, which cannot be more than the errors of requests, and may be less.
     """
 
+    asked: int
     requests: int
+    """That the server answered."""
+    reported: int
+    """Of which the tool tells a TTFT."""
     chunks: int
     cpu_s: float
     peak_bytes: float
@@ -79,13 +96,20 @@ class Failed:
 def main() -> None:
     """Build, drive, compare, print, keep."""
     options = parse_arguments()
-    console = Console()
+    # A tool under way must not outlive this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         binary = options.server or build(options.source, Path(folder))
         tools = present(options, console)
         found = rounds_of(tools, binary, Path(folder), options, console)
-    summary = {tool.name: summed(found[tool.name], options.streams) for tool in tools}
-    console.print(table_of(summary, options))
+    summary = {tool.name: summed(found[tool.name], options) for tool in tools}
+    if OWN in found:
+        for name, rounds in found.items():
+            summary[name] |= beside_own(found[OWN], rounds, options)
+    title = f"{options.model}, medians of {options.rounds} rounds"
+    for line in (markdown_of if options.markdown else lines_of)(title, summary):
+        print(line)
     if options.output:
         kept = {name: [plain(round_) for round_ in each] for name, each in found.items()}
         text = json.dumps({"model": options.model, "summary": summary, "rounds": kept}, indent=2)
@@ -107,9 +131,11 @@ def parse_arguments() -> argparse.Namespace:
     add("--streams", type=int, nargs=2, default=(64, 256), help="closed-loop streams, few and many")
     add("--requests", type=int, default=3, help="requests a stream")
     add("--short", type=int, default=2000, help="one-token requests; 0: none")
+    add("--short-only", action="store_true", help="one-token requests alone")
     add("--rounds", type=int, default=3, help="medians are over these")
     add("--timeout", type=float, default=600.0, help="seconds that a tool may take")
     add("--only", nargs="+", choices=[tool.name for tool in TOOLS], help="these tools alone")
+    add("--markdown", action="store_true", help="print the table as one of a page")
     add("-o", "--output", type=Path, help="every figure, as JSON")
     options = parser.parse_args()
     if options.server is None and options.source is None:
@@ -169,7 +195,7 @@ def loads(options: argparse.Namespace) -> list[Load]:
     """What each tool carries in a round."""
     each: list[Load] = [
         (str(streams), options.model, streams, streams * options.requests)
-        for streams in options.streams
+        for streams in (() if options.short_only else options.streams)
     ]
     if options.short:
         each.append((SHORT, SHORT_MODEL, min(64, options.short), options.short))
@@ -194,20 +220,22 @@ def one(
     truths = read_truths(log)
     if not truths.ttft_s:
         return Failed(f"no request reached the server: {spent.tail}")
-    return figures(spent, truths, reported)
+    return figures(requests, spent, truths, reported)
 
 
-def figures(spent: Spent, truths: Truths, reported: dict[str, float]) -> Figures:
+def figures(asked: int, spent: Spent, truths: Truths, reported: dict[str, float]) -> Figures:
     """What a run came to. `reported` is TTFT in s by request id, or by any other name."""
     errors, matched = errors_s(truths, reported)
     known = len(errors) > 0
     return Figures(
+        asked=asked,
         requests=len(truths.ttft_s),
+        reported=len(reported),
         chunks=truths.chunks,
         cpu_s=spent.cpu_s,
         peak_bytes=spent.peak_bytes,
         wall_s=spent.wall_s,
-        requests_per_s=len(truths.ttft_s) / truths.span_s,
+        requests_per_s=truths.rate(asked),
         error_p50_ms=float(np.percentile(errors, 50)) / MS if known else None,
         error_p99_ms=_worst_percentile(errors) / MS if known else None,
         matched=matched,
@@ -250,8 +278,7 @@ def read_truths(log: Path) -> Truths:
         by_id[f"t{number}"] = value
         if name:
             by_id[name] = value
-    span_s = (max(ended) - min(begun)) / NS if begun else 0.0
-    return Truths(by_id, ttft_s, chunks, max(span_s, 1e-9))
+    return Truths(by_id, ttft_s, chunks, sorted(begun), max(ended, default=0))
 
 
 def plain(round_: Round) -> dict[str, Any]:
@@ -259,9 +286,9 @@ def plain(round_: Round) -> dict[str, Any]:
     return {name: asdict(each) for name, each in round_.items()}
 
 
-def summed(rounds: Sequence[Round], streams: Sequence[int]) -> dict[str, float | None]:
+def summed(rounds: Sequence[Round], options: argparse.Namespace) -> dict[str, float | None]:
     """Medians by name; None where no round has the figure."""
-    few, many = (str(count) for count in streams)
+    few, many = (str(count) for count in options.streams)
     values: dict[str, list[float | None]] = {}
 
     def add(name: str, value: float | None) -> None:
@@ -275,34 +302,49 @@ def summed(rounds: Sequence[Round], streams: Sequence[int]) -> dict[str, float |
                 add(f"TTFT error p99, {name} streams, ms", done.error_p99_ms)
                 add(f"CPU a chunk in all, {name} streams, us", done.cpu_s * 1e6 / done.chunks)
                 add(f"peak memory, {name} streams, MB", done.peak_bytes / 1e6)
-        one_, other = round_.get(few), round_.get(many)
-        if isinstance(one_, Figures) and isinstance(other, Figures):
-            slope_s = (other.cpu_s - one_.cpu_s) / max(1, other.chunks - one_.chunks)
+        slope_s = slope_of(round_, options)
+        one_ = round_.get(few)
+        if slope_s is not None and isinstance(one_, Figures):
             add("CPU a chunk, slope, us", slope_s * 1e6)
             add("fixed CPU, s", one_.cpu_s - slope_s * one_.chunks)
         short = round_.get(SHORT)
         if isinstance(short, Figures):
             add("one-token requests a second", short.requests_per_s)
-            add("one-token requests, CPU in all, s", short.cpu_s)
+            add("one-token requests, CPU of each, us", short.cpu_s * 1e6 / short.requests)
+            add("one-token requests, served - asked", float(short.requests - short.asked))
+            add("one-token requests, told - served", float(short.reported - short.requests))
     return {name: _median(each) for name, each in values.items()}
+
+
+def slope_of(round_: Round, options: argparse.Namespace) -> float | None:
+    """CPU seconds of a further chunk, from the few streams to the many."""
+    one_, other = (round_.get(str(count)) for count in options.streams)
+    if not (isinstance(one_, Figures) and isinstance(other, Figures)):
+        return None
+    return (other.cpu_s - one_.cpu_s) / max(1, other.chunks - one_.chunks)
+
+
+def beside_own(
+    own: Sequence[Round], theirs: Sequence[Round], options: argparse.Namespace
+) -> dict[str, float | None]:
+    """This client against another, round by round: medians of ratios."""
+    slopes: list[float | None] = []
+    rates: list[float | None] = []
+    for mine, other in zip(own, theirs, strict=True):
+        slope_s, other_s = slope_of(mine, options), slope_of(other, options)
+        slopes.append(slope_s / other_s if slope_s and other_s else None)
+        short, its = mine.get(SHORT), other.get(SHORT)
+        if isinstance(short, Figures) and isinstance(its, Figures):
+            rates.append(short.requests_per_s / its.requests_per_s)
+    return {
+        f"CPU a chunk of {OWN} / of this": _median(slopes),
+        f"one-token rate of {OWN} / of this": _median(rates),
+    }
 
 
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
-
-
-def table_of(summary: dict[str, dict[str, float | None]], options: argparse.Namespace) -> Table:
-    """A row a figure, a column a tool."""
-    table = Table(title=f"{options.model}, {options.rounds} rounds, medians")
-    table.add_column("")
-    for name in summary:
-        table.add_column(name, justify="right")
-    names = dict.fromkeys(name for each in summary.values() for name in each)
-    for name in sorted(names, key=list(names).index):
-        cells = (each.get(name) for each in summary.values())
-        table.add_row(name, *("-" if cell is None else f"{cell:,.2f}" for cell in cells))
-    return table
 
 
 if __name__ == "__main__":

@@ -116,11 +116,12 @@ def write(folder: Path, count: int, tokens: int) -> str:
             journal.append(record_row(record))
         wrote, loop_s = time.perf_counter() - begun, time.thread_time() - loop_cpu
         during_s = time.process_time() - cpu
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         journal.seal()
     sealed = time.perf_counter() - begun - wrote
     size = (folder / "records.parquet").stat().st_size
     return (
-        f"{wrote:.1f} s to write, {sealed:.1f} s to seal; of CPU a request "
+        f"{wrote:.1f} s to write (peak {peak_mb:.0f} MB), {sealed:.1f} s to seal; of CPU a request "
         f"{(loop_s / count - draw_s) * 1e6:.0f} µs in the loop, "
         f"{(during_s / count - draw_s) * 1e6:.0f} with the segments; "
         f"{size / 1e6:.0f} MB, {size / count / tokens:.2f} bytes a token"
@@ -195,6 +196,7 @@ def inputs(folder: Path, count: int, tokens: int) -> PointInputs:
         samples=(),
         client=client,
         totals=None,
+        gpus=None,
         provenance="simulated",
         clock="virtual",
         engine_died=None,
@@ -209,8 +211,12 @@ def apart(work: Callable[..., str], *given: Any) -> Took:
     process = context.Process(target=_serve, args=(theirs, work, given))
     process.start()
     theirs.close()
-    took: Took = ours.recv()
-    process.join()
+    try:
+        took: Took = ours.recv()
+    except EOFError:
+        raise SystemExit(f"{work.__name__}: failed, as said above") from None
+    finally:
+        process.join()
     return took
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import socket
 import statistics
 import subprocess
 import tempfile
+import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,7 +41,7 @@ from inferometer.load.ceiling import (
     stamp_errors_ns,
     ttft_error_ns,
 )
-from inferometer.load.worker import peak_rss
+from inferometer.observe.processes import family, memory
 
 MODEL = "ttft=500+itl=20+n=300+jit=0.5"
 IDLE_MODEL = "ttft=1000+itl=1000+n=60"
@@ -78,13 +81,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         binary = build(options.source, Path(folder))
         rounds = []
-        for number in range(options.rounds):
+        for number in range(options.rounds if options.streams else 0):
             console.print(f"round {number + 1} of {options.rounds}", style="dim")
             rounds.append([truth_run(binary, n, options) for n in options.streams])
-        console.print(accuracy_table(rounds))
-        console.print(cost_table(rounds))
+        if rounds:
+            console.print(accuracy_table(rounds))
+            console.print(cost_table(rounds))
         if options.idle:
-            console.print(idle_table(binary, options.idle, options.workers))
+            console.print(idle_table(binary, options))
         if options.short:
             console.print(asyncio.run(short_table(binary, options.short, options.workers)))
 
@@ -95,12 +99,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--source", type=Path, default=SOURCE, help="truthserver.c")
     parser.add_argument("--model", default=MODEL, help="the server's plan of a stream")
     parser.add_argument(
-        "--streams", type=int, nargs="+", default=[64, 256, 1000], help="closed-loop streams"
+        "--streams", type=int, nargs="*", default=[64, 256, 1000], help="closed-loop streams"
     )
     parser.add_argument("--requests", type=int, default=3, help="requests a stream")
     parser.add_argument("--rounds", type=int, default=3, help="medians are over these")
     parser.add_argument("--workers", type=int, default=1, help="processes that send")
     parser.add_argument("--idle", type=int, default=0, help="memory of so many slow streams")
+    parser.add_argument(
+        "--idle-requests", type=int, default=3, help="of a minute each, one after the other"
+    )
     parser.add_argument("--short", type=float, default=0, help="one-token requests for so long, s")
     options = parser.parse_args()
     if not options.source.is_file():
@@ -125,8 +132,10 @@ def truthserver(binary: Path, log: Path | None = None) -> Iterator[str]:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()  # printed once it listens
-        yield f"http://127.0.0.1:{port}"
-        process.send_signal(signal.SIGTERM)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 def truth_run(binary: Path, streams: int, options: argparse.Namespace) -> Run:
@@ -260,24 +269,70 @@ def cpu_slope(runs: Sequence[Run]) -> float | None:
     return 1e6 * (many.cpu_s - few.cpu_s) / (many.carried.chunks - few.carried.chunks)
 
 
-def idle_table(binary: Path, streams: int, workers: int) -> Table:
-    """Memory a stream: the peak with all of them against that with an eighth."""
-    peaks: list[tuple[int, int, int]] = []
-    for count in (streams // 8, streams):
-        with truthserver(binary) as url:
-            load = Load(count, 2, max_tokens=60, workers=workers)
-            carried = asyncio.run(carry(url, IDLE_MODEL, load))
-        peaks.append((count, carried.peak_rss * workers, peak_rss()))
-    few, many = peaks
-    table = Table(title=f"{streams} streams of a token a second, 2 requests of 60 s each")
+def idle_table(binary: Path, options: argparse.Namespace) -> Table:
+    """Memory of slow streams: a stream, from an eighth of them to all, and over the time."""
+    streams, requests = options.idle, options.idle_requests
+    few, many = (
+        idle_run(binary, count, options.workers, requests) for count in (streams // 8, streams)
+    )
+    title = f"{streams} streams of a token a second, {requests} requests of 60 s each"
+    table = Table(title=title)
     for heading in ("", "value"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, index in (("workers", 1), ("the coordinator", 2)):
-        slope = (many[index] - few[index]) / (many[0] - few[0]) / 1e3
+    for name, seen in many.resident.items():
+        slope = (max(seen)[0] - max(few.resident[name])[0]) / (streams - streams // 8) / 1e3
         table.add_row(f"memory a stream, {name}", f"{slope:.1f} kB")
-    table.add_row("requests ok / all", f"{carried.ok} / {len(carried.exchanges)}")
-    table.add_row("coalesced share of chunks", f"{carried.coalesced_share:.2%}")
+        text = " ".join(f"{size / 1e6:.1f}" for size in by_minute(seen))
+        table.add_row(f"resident, minute by minute, {name}", f"{text} MB")
+    table.add_row("requests ok / all", f"{many.counts['ok']} / {many.counts.total()}")
     return table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle:
+    """(bytes, s since the start) by process, and requests by status."""
+
+    resident: dict[str, list[tuple[float, float]]]
+    counts: Counter[str]
+
+
+def by_minute(seen: Sequence[tuple[float, float]]) -> list[float]:
+    """The median of each minute that was had."""
+    minutes: dict[int, list[float]] = {}
+    for size, at_s in seen:
+        minutes.setdefault(int(at_s // 60), []).append(size)
+    return [statistics.median(sizes) for _, sizes in sorted(minutes.items())]
+
+
+def idle_run(binary: Path, streams: int, workers: int, requests: int) -> Idle:
+    """Resident bytes once a second, of the workers together and of this process. No exchange is
+    held, as no run holds any.
+    """
+    resident: dict[str, list[tuple[float, float]]] = {"workers": [], "coordinator": []}
+    counts: Counter[str] = Counter()
+    over = threading.Event()
+    with truthserver(binary) as url:
+        own = frozenset([os.getpid()])
+        others = family(os.getpid())
+        begun = time.monotonic()
+
+        def watch() -> None:
+            while not over.wait(1.0):
+                at_s = time.monotonic() - begun
+                if size := memory(family(os.getpid()) - others)["resident"]:
+                    resident["workers"].append((size, at_s))
+                    resident["coordinator"].append((memory(own)["resident"], at_s))
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        load = Load(streams, requests, max_tokens=60, workers=workers)
+        try:
+            keep = lambda _, exchange: counts.update((exchange.status.value,))  # noqa: E731
+            asyncio.run(carry(url, IDLE_MODEL, load, keep))
+        finally:
+            over.set()
+            thread.join()
+    return Idle(resident, counts)
 
 
 async def short_table(binary: Path, seconds: float, workers: int) -> Table:

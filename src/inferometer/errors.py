@@ -15,8 +15,11 @@ leave as ordinary exceptions, with a traceback.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+LEAST_SECRET = 4
+"""Characters of a secret that tell nothing yet; shorter texts are none."""
 
 
 class InferometerError(Exception):
@@ -86,3 +89,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the closest known name, or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def without(text: str, secrets: Mapping[str, str]) -> str:
+    """The text with what stands for each secret in its place, also where the end of the text cuts
+    one off. What others say may repeat what they were sent.
+    """
+    known = [item for item in secrets.items() if len(item[0]) >= LEAST_SECRET]
+    for secret, instead in sorted(known, key=lambda item: -len(item[0])):
+        text = text.replace(secret, instead)
+        for length in range(len(secret) - 1, LEAST_SECRET - 1, -1):
+            if text.endswith(secret[:length]):
+                text = text[:-length] + instead
+                break
+    return text

@@ -8,8 +8,11 @@ import pytest
 from command_line import call
 
 from inferometer.cli.clientoptions import without_secrets
+from inferometer.engine.ask import generates
+from inferometer.errors import EngineError
 from inferometer.store import RunDir
 from referee import build_referee, running_referee
+from webserver import Quiet, serving
 
 
 def test_the_text_of_a_header_is_left_out_of_a_command() -> None:
@@ -45,3 +48,51 @@ def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert any(b"X-Token:[not kept]" in text for text in texts)
     assert not any(b"very-secret" in text or b"also-secret" in text for text in texts)
     assert "-secret" not in said.out + said.err
+
+
+class Echo(Quiet):
+    """Refuses everything, and repeats what it was sent."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self) -> tuple[int, bytes]:
+        if self.command == "GET":
+            return 200, b'{"data":[{"id":"m"}]}'
+        self.rfile.read(int(self.headers["content-length"]))
+        sent = f"{self.headers['authorization']} and {self.headers['x-token']}"
+        return 401, b'{"error":{"message":"denied: %b"}}' % sent.encode()
+
+    do_POST = Quiet.do_GET
+
+
+@pytest.mark.sockets
+def test_secrets_that_a_server_repeats_are_in_no_file_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    out = tmp_path / "run"
+    words = ["--concurrency", "2", "--requests", "4", "--warmup", "0"]
+    with serving(Echo) as url:
+        said = call("bench", url, *words, "--header", "X-Token: Basic also-secret", "--out", out)
+        with pytest.raises(EngineError) as refused:
+            generates(url, "m")
+    assert "denied: Bearer [API key] and" in str(refused.value)
+    assert said.code == 5
+    (folder,) = RunDir(out).finished()
+    errors = {record.exchange.error for record in folder.records()}
+    assert errors == {'HTTP 401: {"error":{"message":"denied: Bearer [API key] and [header]"}}'}
+    texts = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert any(b"[API key]" in text for text in texts)
+    assert not any(b"very-secret" in text or b"also-secret" in text for text in texts)
+    assert "-secret" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:pass-77@host/v1", "http://host/?key=pass-77", "//u:pass-77@h"]
+)
+def test_a_password_in_a_url_is_refused_and_not_repeated(url: str, tmp_path: Path) -> None:
+    said = call("bench", url, "--out", tmp_path / "run")
+    assert said.code == 2
+    assert "[not kept]" in said.err
+    assert "pass-77" not in said.out + said.err
+    assert not (tmp_path / "run").exists()

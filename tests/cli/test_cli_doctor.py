@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import SMALL, call
 
+from inferometer.analyze.verdict import ttft_for_lag_ms
 from inferometer.cli import clientdoctor
 from inferometer.engine.nullplan import Timetable
-from inferometer.run.clientcheck import Plan
+from inferometer.run.clientcheck import Level, Step, faults
 
 
 def test_a_log_with_a_known_failure(tmp_path: Path) -> None:
@@ -58,27 +61,85 @@ def test_what_is_none_of_these(tmp_path: Path) -> None:
     assert "neither a run, nor a point of one, nor a log" in said.err
 
 
-TINY = Plan((2,), 2, Timetable(ttft_ns=5_000_000, gap_ns=2_000_000, chunks=10))
+TINY = [Step(2, 2, Timetable(ttft_ns=5_000_000, gap_ns=2_000_000, chunks=10))]
 
 
 @pytest.mark.sockets
 def test_the_client_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clientdoctor, "QUICK", TINY)
     said = call("doctor", "client", "--quick", "--format", "json")
-    assert said.code == 0
     found = json.loads(said.out)
     assert found["name"] == "client"
     assert [level["ok"] for level in found["levels"]] == [4]
     assert found["trusted_streams"] in (None, 2)
+    assert said.code == (5 if found["trusted_streams"] is None else 0)
 
 
 @pytest.mark.sockets
 def test_the_client_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clientdoctor, "FULL", TINY)
     said = call("doctor", "client")
-    assert said.code == 0
+    assert said.code in (0, 5)
     assert said.out.splitlines()[0].split()[0] == "streams"
     assert "trusted" in said.out
+
+
+def level(streams: int, **changes: Any) -> Level:
+    """Within every bound but for the changes."""
+    lag_ms = changes.pop("lag_ms", 1.0)
+    made = Level(
+        streams=streams,
+        workers=1,
+        requests=streams,
+        ok=streams,
+        failure=None,
+        chunks_per_s=40.0 * streams,
+        cpu_us_per_chunk=20.0,
+        first_error_p50_us=8.0,
+        first_error_p99_us=60.0,
+        last_error_p50_us=8.0,
+        last_error_p99_us=60.0,
+        coalesced_share=0.01,
+        coalesced_first_share=0.0,
+        schedule_lag_p50_ms=lag_ms / 2,
+        schedule_lag_ms=lag_ms,
+        schedule_lag_percent=99,
+        trusted_from_ttft_ms=ttft_for_lag_ms(lag_ms),
+        loop_lag_p99_ms=2.0,
+        busiest_cpu_share=0.1,
+        kernel_stamps=True,
+        server_late_p99_ms=1.0,
+        faults=(),
+    )
+    made = replace(made, **changes)
+    return replace(made, faults=tuple(faults(made)))
+
+
+def test_each_level_says_from_which_ttft_on_it_is_trusted() -> None:
+    levels = [level(1), level(64, lag_ms=3.1), level(1000, lag_ms=30.0, first_error_p99_us=2e3)]
+    said = list(clientdoctor.lines(levels))
+    assert max(map(len, said)) <= 100
+    assert said[5:-2] == [
+        "trusted for any TTFT at 1 stream, 40 chunks/s",
+        "trusted for TTFT above 310 ms at 64 streams, 2,560 chunks/s",
+        "not trusted at 1,000 streams, 40,000 chunks/s:",
+        "    first tokens are off by 2.00 ms (p99; bound 1 ms)",
+    ]
+
+
+def test_a_client_that_is_trusted_nowhere_has_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Level] = [level(16, lag_ms=200.0)]
+    monkeypatch.setattr(clientdoctor, "examine", lambda *_: found)
+    said = call("doctor", "client")
+    assert said.code == 5
+    assert "not trusted at any level measured" in said.out
+    assert "not trusted on this machine" in said.err
+    found[0] = level(16, lag_ms=90.0)
+    said = call("doctor", "client")
+    assert said.code == 0
+    assert "trusted for TTFT above 9,000 ms at 16 streams" in said.out
 
 
 def test_a_file_called_client_and_quick_of_no_client(tmp_path: Path) -> None:

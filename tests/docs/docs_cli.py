@@ -39,7 +39,7 @@ EXITS = {
     errors.InputError: "a flag, a file or a value cannot be used; every problem is listed",
     errors.EngineError: "no engine answers, or it did not start; points were not measured",
     errors.StoreError: "a run directory is missing, damaged, of a newer format, or in use",
-    errors.VerdictError: "all was measured, and at least one point is invalid",
+    errors.VerdictError: "all was measured; a point is invalid, or `doctor client` trusts no level",
     errors.GateError: "the audit is complete, and the change must not be merged as it is",
     errors.Interrupted: "stopped by the user; what was measured is kept",
 }

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inferometer.clock import RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request
 from inferometer.load.crew import Crew
 from inferometer.load.endpoints import ENDPOINTS
+from inferometer.load.sheet import Sheet
 from inferometer.load.worker_transport import WorkerTransport
 
 SETTINGS = ClientSettings(
@@ -56,7 +62,7 @@ def make_request(request_id: str, max_tokens: int = 32, affinity: str = "play-1"
 def make_transport(
     url: str,
     model: str = "m",
-    encode: Callable[[Request], bytes] | None = None,
+    encode: Callable[[Request], bytes | Awaitable[Sheet]] | None = None,
     headers: dict[str, str] | None = None,
     crew: Crew = CREW,
     workers: int = 1,
@@ -135,3 +141,23 @@ async def with_script(
     finally:
         server.close()
         await server.wait_closed()
+
+
+def server_context(folder: Path) -> ssl.SSLContext:
+    """Of a certificate for 127.0.0.1 that nobody trusts but who reads `cert.pem` in the folder."""
+    if which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
+            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=loopback"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

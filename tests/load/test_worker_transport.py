@@ -8,15 +8,12 @@ import os
 import re
 import signal
 import socket
-import ssl
 import struct
-import subprocess
 import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
@@ -28,12 +25,14 @@ from loopback import (
     make_request,
     make_transport,
     run_one,
+    server_context,
     with_script,
 )
 
-from inferometer.core import Exchange, Status
+from inferometer.core import Exchange, Request, Status
 from inferometer.errors import InputError
 from inferometer.load.crew import Crew
+from inferometer.load.sheet import Sheet
 from inferometer.load.worker import FEW_FLIGHTS
 from inferometer.load.worker_transport import WorkerTransport
 from referee import free_port
@@ -619,7 +618,10 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = b"x" * 3_000_000
 
     async def ask(url: str, crew: Crew, count: int) -> list[Exchange]:
-        transport = make_transport(url, encode=lambda request: body, crew=crew)
+        def encode(request: Request) -> bytes | Awaitable[Sheet]:
+            return body if request.id == "r0" else on_a_sheet(body)
+
+        transport = make_transport(url, encode=encode, crew=crew)
         exchanges = [await transport.send(make_request(f"r{n}")) for n in range(count)]
         await transport.close()
         return exchanges
@@ -648,23 +650,14 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert script.bodies == [body, body]
 
 
-def server_context(folder: Path) -> ssl.SSLContext:
-    if which("openssl") is None:
-        pytest.skip("no openssl to make a certificate with")
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=loopback"),
-            *("-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
+async def on_a_sheet(body: bytes) -> Sheet:
+    sheet = Sheet(len(body))
+
+    def write(memory: memoryview) -> None:
+        memory[:] = body
+
+    sheet.write(write)
+    return sheet
 
 
 def reset(writer: Writer) -> None:

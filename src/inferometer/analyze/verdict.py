@@ -171,6 +171,21 @@ def judge(evidence: Evidence) -> Verdict:
     return Verdict(level, reasons, evidence.labels)
 
 
+def schedule_lag_bound_ms(ttft_ms: float) -> float:
+    """How late requests may leave where the median TTFT is this."""
+    return max(SCHEDULE_LAG_FLOOR_MS, SCHEDULE_LAG_TTFT_SHARE * ttft_ms)
+
+
+def ttft_for_lag_ms(lag_ms: float) -> float:
+    """The median TTFT from which on a lag is within its bound; 0 where it is with any."""
+    return 0.0 if lag_ms <= SCHEDULE_LAG_FLOOR_MS else lag_ms / SCHEDULE_LAG_TTFT_SHARE
+
+
+def loop_lag_bound_ms(kernel_stamps: bool) -> float:
+    """How late a loop of the client may be, at p99."""
+    return LOOP_LAG_INVALID_MS if kernel_stamps else LOOP_LAG_DEGRADED_MS
+
+
 def _graded(
     code: Code, value: float, degraded: float, invalid: float | None, text: str
 ) -> list[Reason]:
@@ -252,8 +267,7 @@ def _schedule_lag(seen: Evidence) -> list[Reason]:
     lag_ms = seen.schedule_lag_ms
     if lag_ms is None:
         return []
-    ttft_ms = (seen.ttft_p50_s or 0.0) * 1e3
-    bound_ms = max(SCHEDULE_LAG_FLOOR_MS, SCHEDULE_LAG_TTFT_SHARE * ttft_ms)
+    bound_ms = schedule_lag_bound_ms((seen.ttft_p50_s or 0.0) * 1e3)
     text = f"requests left {lag_ms:.2f} ms late at p{seen.schedule_lag_percent}"
     return _graded(Code.SCHEDULE_LAG, lag_ms, bound_ms, INVALID_FACTOR * bound_ms, text)
 
@@ -262,8 +276,7 @@ def _client_lag(seen: Evidence) -> list[Reason]:
     lag_ms = seen.loop_lag_p99_ms
     if lag_ms is None:
         return []
-    kernel = seen.stamp_source == "kernel"
-    bound_ms = LOOP_LAG_INVALID_MS if kernel else LOOP_LAG_DEGRADED_MS
+    bound_ms = loop_lag_bound_ms(seen.stamp_source == "kernel")
     text = f"the client's loop was {lag_ms:.1f} ms late at p99, with {seen.stamp_source} stamps"
     return _graded(Code.CLIENT_LAG, lag_ms, bound_ms, LOOP_LAG_INVALID_MS, text)
 

@@ -60,7 +60,7 @@ class Examined:
     show_default=True,
     help="Form of the output.",
 )
-@click.option("--quick", is_flag=True, help="Of `client`: two levels, some 6 s [four, some 20 s].")
+@click.option("--quick", is_flag=True, help="Of `client`: two levels, some 5 s [five, some 25 s].")
 def doctor(target: str, form: str, quick: bool) -> None:
     """Examine TARGET: a run directory, the directory of a point, the log of an engine, or `client`.
 

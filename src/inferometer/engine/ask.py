@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from inferometer.errors import EngineError, InputError, Problem
+from inferometer.errors import EngineError, InputError, Problem, without
 
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 FIRST_TOKEN_S = 600.0
@@ -100,9 +100,13 @@ def page(url: str, timeout_s: float, posted: bytes | None = None) -> tuple[int, 
         return answer.status, data
 
 
+def _key() -> str:
+    return os.environ.get("OPENAI_API_KEY", "").strip()
+
+
 def _headers() -> dict[str, str]:
     headers = {"Connection": "close"}
-    if key := os.environ.get("OPENAI_API_KEY", "").strip():
+    if key := _key():
         if not (key.isascii() and key.isprintable()):
             raise InputError(Problem("must be one line of ASCII", key="OPENAI_API_KEY"))
         headers["Authorization"] = f"Bearer {key}"
@@ -152,7 +156,7 @@ def generates(base_url: str, model: str, timeout_s: float = FIRST_TOKEN_S) -> No
             raise EngineError(f"{url}: no token generated ({_reason(error)})") from None
         if status == 200:
             return
-        text = answer[:300].decode("utf-8", "replace")
+        text = without(answer[:300].decode("utf-8", "replace"), {_key(): "[API key]"})
         refused.append(f"{url}: no token generated: HTTP {status}: {text}")
         if status not in (404, 405):
             break

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from inferometer.engine.nullplan import Account, Timetable
 
 BACKLOG = 8192
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 18
 MOST_EVENTS = 256
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -79,6 +79,9 @@ class NullServer:
         self._epoll.register(pipe.fileno(), select.EPOLLIN)
         self._sockets: dict[int, socket.socket] = {}
         self._held: dict[int, bytes] = {}
+        """What came of a head; the whole head while its body is awaited."""
+        self._awaited: dict[int, int] = {}
+        """Bytes of a body that are still to come; of a large one they are not kept."""
         self._due: list[tuple[int, int, Stream]] = []
         self._count = 0
         self._chunk = event(EVENT % ('{"content":" tok"}', "null"))
@@ -139,12 +142,21 @@ class NullServer:
         if not piece:
             self._drop(sock)
             return
-        held = self._held[descriptor] + piece
-        head, found, body = held.partition(b"\r\n\r\n")
-        fields = head.lower() if found else b""
-        if not found or len(body) < int(value_of(fields, b"content-length") or 0):
-            self._held[descriptor] = held
-            return
+        if left := self._awaited.get(descriptor, 0):
+            self._awaited[descriptor] = max(0, left - len(piece))
+            if left > len(piece):
+                return
+            fields = self._held[descriptor]
+        else:
+            head, found, body = (self._held[descriptor] + piece).partition(b"\r\n\r\n")
+            if not found:
+                self._held[descriptor] = head
+                return
+            fields = head.lower()
+            left = int(value_of(fields, b"content-length") or 0) - len(body)
+            if left > 0:
+                self._held[descriptor], self._awaited[descriptor] = fields, left
+                return
         self._held[descriptor] = b""
         if not fields.startswith(b"post"):
             sock.sendall(NOT_FOUND)
@@ -188,6 +200,7 @@ class NullServer:
         descriptor = sock.fileno()
         self._epoll.unregister(descriptor)
         del self._sockets[descriptor], self._held[descriptor]
+        self._awaited.pop(descriptor, None)
         sock.close()
 
 

@@ -62,6 +62,8 @@ class Carried:
     """Of all of them while the load went on: neither start-up nor end."""
     cpu_share: float | None
     """Of the busiest worker, one core = 1, while it was under load."""
+    coordinator_cpu_share: float
+    """The same of this process."""
     loop_lag_p99_ms: float | None
     """Of the latest worker."""
     peak_rss: int
@@ -116,6 +118,7 @@ async def carry(
         coordinator_cpu_s=after[0] - before[0],
         loaded_cpu_s=_loaded(transport.accounts, begun_ns, ended_ns, own_s),
         cpu_share=cpu_share,
+        coordinator_cpu_share=own_s * NS / max(1, ended_ns - begun_ns),
         loop_lag_p99_ms=lag_ms,
         peak_rss=max(account.peak_rss for account in transport.accounts),
     )

@@ -21,6 +21,9 @@ WRITE_BYTES = 262_144
 """In one go, for the same reason."""
 
 
+_NOTHING = memoryview(b"")
+
+
 class Receiver(Protocol):
     """Takes what a connection brings."""
 
@@ -84,7 +87,7 @@ class Connection:
         self._sock = sock
         self._tls = tls
         self._link = link
-        self._raw = self._plain = memoryview(b"")
+        self._raw = self._plain = _NOTHING
         self._writing = False
         link.poller.watch(self.fd, self._on_ready)
 
@@ -107,7 +110,7 @@ class Connection:
         self._link.poller.forget(self.fd)
         self._sock.close()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Send all of `data`, as the kernel takes it. The receiver hears when that is done."""
         self.wrote = False
         if self._tls is None:
@@ -152,12 +155,14 @@ class Connection:
         if wanted != self._writing:
             self._writing = wanted
             self._link.poller.watch(self.fd, self._on_ready, READ | WRITE if wanted else READ)
-        if not wanted and self.receiver is not None:
-            self.receiver.written()
+        if not wanted:
+            self._raw = self._plain = _NOTHING  # an empty rest would hold the memory of the whole
+            if self.receiver is not None:
+                self.receiver.written()
 
     def _write_failed(self, error: OSError) -> None:
         """What the server still said tells more than that it no longer listens."""
-        self._raw = self._plain = memoryview(b"")
+        self._raw = self._plain = _NOTHING
         self.read_all()
         if self.open and not self.at_end:
             self._end(error)

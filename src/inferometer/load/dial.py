@@ -21,6 +21,10 @@ from inferometer.load.stamps import NS, enable_kernel_stamps
 from inferometer.load.tls import TlsChannel
 
 _READ_BYTES = 65_536
+UNSENT_BYTES = 524_288
+"""What the kernel takes of a request beyond what is on its way to the server: it would take some
+megabytes, and a large body would seem to have been sent at once. It asks for more when half of it
+is left, so a fast link does not run dry between two turns of the loop."""
 
 Address = tuple[int, Any]
 """(family, address) as sockets take them."""
@@ -48,6 +52,7 @@ class Dial:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 enable_kernel_stamps(sock)
+                _leave_little_unsent(sock)
                 code = sock.connect_ex(address)
             except OSError as error:
                 self._next(error)
@@ -174,6 +179,14 @@ class Pool:
         for connection, _ in self._idle:
             connection.close()
         self._idle.clear()
+
+
+def _leave_little_unsent(sock: socket.socket) -> None:
+    """Where the system can bound it."""
+    option: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
 
 
 def reason(error: OSError) -> str:

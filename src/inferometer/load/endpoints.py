@@ -69,6 +69,24 @@ ENDPOINTS: Mapping[str, Endpoint] = {"chat": Chat(), "completions": Completions(
 """By the name that a plan gives. One more: a class here, and its reader in `chunks.READERS`."""
 
 
+_MARK_TEXT = "\x7fcontent\x7f"
+_MARK_ID = 0x7FFF_C0DE_C0DE_C0DE
+
+
+def enclosure(
+    endpoint: Endpoint, model: str, ids: bool, request: Request, settings: ClientSettings
+) -> tuple[bytes, bytes] | None:
+    """What stands in a body before its content and behind it, so that a large content can be
+    written by itself: the inside of a JSON string, or of a list of `ids`.
+
+    None where that cannot be told. Raises InputError.
+    """
+    content: Content = [_MARK_ID] if ids else _MARK_TEXT
+    mark = str(_MARK_ID) if ids else _MARK_TEXT
+    before, *after = endpoint.body(model, content, request, settings).split(mark.encode())
+    return (before, after[0]) if len(after) == 1 else None
+
+
 def parse_base_url(base_url: str, endpoint: str) -> tuple[Server, str]:
     """The server, and the path to post to: `http://host:8000` and `http://host:8000/v1` are one.
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from inferometer.load.connection import Connection
 from inferometer.load.dial import Dial, Done, reason
 from inferometer.load.reply import Ending, How, Reply
+from inferometer.load.sheet import NOT_MAPPED, Stored
 from inferometer.load.stamps import NS
 from inferometer.load.wire import Limits, Outcome, Post, Target
 
@@ -63,7 +64,7 @@ class Flight:
         self.gathered = False
         """Its connection is read once a tick."""
         self.ending: Ending | None = None
-        self._post = post
+        self._payload: bytes | memoryview | Stored = post.payload
         self._target = target
         self._pool = pool
         self._now_ns = now_ns
@@ -82,6 +83,12 @@ class Flight:
 
     def start(self) -> None:
         """Take a kept connection, or make a new one."""
+        if isinstance(self._payload, Stored):
+            try:
+                self._payload = self._payload.opened()
+            except OSError as error:
+                self.end("cancelled", f"{NOT_MAPPED}: {reason(error)}")
+                return
         self._watch_deadlines()
         kept = self._pool.take()
         if kept is not None:
@@ -106,8 +113,9 @@ class Flight:
             self._owner.heard(self)
 
     def written(self) -> None:
-        """The request has left."""
+        """The request has left; a large one is let go of."""
         self._body_sent_ns = self._now_ns()
+        self._payload = b""
 
     def lost(self, error: OSError | None) -> None:
         """The connection is gone, and with it the request, unless nothing of it had left."""
@@ -220,7 +228,8 @@ class Flight:
         self._connected_ns = self._sent_ns = self._now_ns()
         self._watch_deadlines()
         self._sent_ns = connection.floor_ns = self._now_ns()  # the write is next
-        connection.write(self._post.payload)
+        assert not isinstance(self._payload, Stored)  # opened at the start
+        connection.write(self._payload)
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from inferometer.load.dial import Address
 from inferometer.load.http import Server
 from inferometer.load.reply import How
+from inferometer.load.sheet import Stored
 
 if TYPE_CHECKING:
     from inferometer.core.record import TokenSource
@@ -47,10 +48,12 @@ class Target(NamedTuple):
 
 
 class Post(NamedTuple):
-    """One request: head and body in one piece. `key` is the coordinator's name for it."""
+    """One request: head and body in one piece, or where that lies. `key` is the coordinator's name
+    for it.
+    """
 
     key: int
-    payload: bytes
+    payload: bytes | Stored
     max_tokens: int
 
 

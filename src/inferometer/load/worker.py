@@ -20,6 +20,7 @@ from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
+from inferometer.load.sheet import Stored, Taken
 from inferometer.load.stamps import (
     ANCILLARY_BYTES,
     ArrivalStamps,
@@ -71,7 +72,7 @@ class Worker:
         """Flights whose connection is gathered, by descriptor."""
         self._drains: set[Flight] = set()
         """Flights that have ended, whose body has not."""
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[Outcome | Taken] = []
         self._ended_tokens = 0
         self._lags_ns: list[tuple[int, int]] = []
         self._probe_ns = _now_ns() + PROBE_NS
@@ -201,6 +202,8 @@ class Worker:
                 flight = Flight(message, self._target, self._pool, _now_ns, self)
                 self._flights[message.key] = flight
                 flight.start()
+                if isinstance(message.payload, Stored) and flight.ending is None:
+                    self._outcomes.append(Taken(message.key))
             case Abort(key, status):
                 if (open_flight := self._flights.get(key)) is not None:
                     open_flight.end(status, None)
@@ -246,7 +249,7 @@ class Worker:
             self._tell(self._outcomes)
             self._outcomes = []
 
-    def _tell(self, messages: Sequence[Outcome | Pulse]) -> None:
+    def _tell(self, messages: Sequence[Outcome | Pulse | Taken]) -> None:
         self._writer.add(list(messages))
         self._flush()
 

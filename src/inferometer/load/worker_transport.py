@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from urllib.parse import quote
 
@@ -18,11 +18,12 @@ import numpy as np
 
 from inferometer.clock import NS, Clock
 from inferometer.core import Arrivals, ClientSettings, Exchange, Request, Status
-from inferometer.errors import InputError, Problem
+from inferometer.errors import InputError, Problem, without
 from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
 from inferometer.load.http import Server, request_head
+from inferometer.load.sheet import NOT_MAPPED, Sheet, Taken
 from inferometer.load.wire import Abort, Limits, Outcome, Post, Pulse, Release, Target
 
 MAX_ERROR_CHARS = 500
@@ -66,15 +67,16 @@ class Account:
 class WorkerTransport:
     """A `Transport` to one OpenAI-compatible server, over living workers.
 
-    `encode` gives the JSON body of a request; `headers` go with every request. An API key is taken
-    from OPENAI_API_KEY, sent, and kept out of everything else. Raises InputError. `on_fault` hears
-    once why the load cannot go on. Made on the running loop, to be closed.
+    `encode` gives the JSON body of a request, or promises a sheet with a large one on it; `headers`
+    go with every request. An API key is taken from OPENAI_API_KEY, sent, and kept out of everything
+    else. Raises InputError. `on_fault` hears once why the load cannot go on. Made on the running
+    loop, to be closed.
     """
 
     def __init__(
         self,
         base_url: str,
-        encode: Callable[[Request], bytes],
+        encode: Callable[[Request], bytes | Awaitable[Sheet]],
         settings: ClientSettings,
         headers: Mapping[str, str],
         clock: Clock,
@@ -86,8 +88,9 @@ class WorkerTransport:
         self._server, self._path = parse_base_url(base_url, settings.endpoint)
         self._encode = encode
         self._settings = settings
-        self._api_key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._headers = _fixed_headers(self._server, headers, self._api_key)
+        api_key = os.environ.get("OPENAI_API_KEY", "").strip()
+        self._headers = _fixed_headers(self._server, headers, api_key)
+        self._secrets = _secrets(headers, api_key)
         self._affinity_header = _affinity_header(settings)
         self._clock = clock
         self._workers = list(workers)
@@ -100,6 +103,10 @@ class WorkerTransport:
         """Key and worker of each open request, by id."""
         self._open: set[str] = set()
         self._aborted: dict[str, Status] = {}
+        self._sharing = True
+        """Workers can map what is on a sheet."""
+        self._sheets: dict[int, Sheet] = {}
+        """Of requests that no worker has mapped yet, by key."""
         for end, account in zip(self._workers, self.accounts, strict=True):
             end.open = 0
             end.attach(partial(self._take, end, account), self._lost)
@@ -119,18 +126,27 @@ class WorkerTransport:
 
     async def send(self, request: Request) -> Exchange:
         """Post one request and follow its answer to the end, whatever that is."""
-        payload = self._payload(request)
         self._open.add(request.id)
+        body: bytes | Sheet = b""
         try:
+            made = self._encode(request)
+            body = made if isinstance(made, bytes) else await made
             failure = await self._known()
             if (status := self._aborted.pop(request.id, None)) is not None:
                 return _unsent(status, None, self._clock.now_ns())
             if failure is not None:
                 text = f"cannot connect to {self._server.authority}: {reason(failure)}"
                 return _unsent(Status.CONNECT, self._error_text(text), self._clock.now_ns())
-            return await self._carried(request, payload)
+            payload = self._payload(request, body)
+            exchange = await self._carried(request, payload)
+            if self._sharing and (exchange.error or "").startswith(NOT_MAPPED):
+                self._sharing = False  # nothing of it has left: it goes with the message
+                exchange = await self._carried(request, payload)
+            return exchange
         finally:
             self._open.discard(request.id)
+            if isinstance(body, Sheet):
+                body.close()
 
     def abort(self, request_id: str, status: Status) -> None:
         """End an open request with this status; one not yet begun ends when it begins."""
@@ -152,7 +168,7 @@ class WorkerTransport:
         for end in workers:
             end.detach()
 
-    async def _carried(self, request: Request, payload: bytes) -> Exchange:
+    async def _carried(self, request: Request, payload: bytes | Sheet) -> Exchange:
         living = [end for end in self._workers if end.alive]
         if not living:
             return _unsent(Status.CANCELLED, "no worker is left", self._clock.now_ns())
@@ -162,12 +178,16 @@ class WorkerTransport:
         waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         self._places[request.id] = (key, end)
         end.open += 1
-        end.send(Post(key, payload, request.max_tokens))
+        if isinstance(payload, Sheet):
+            self._sheets[key] = payload
+        posted = payload if isinstance(payload, bytes) else payload.posted(self._sharing)
+        end.send(Post(key, posted, request.max_tokens))
         try:
             outcome = await waiting
         finally:
             end.open -= 1
             del self._places[request.id]
+            self._sheets.pop(key, None)
             if self._waiting.pop(key, None) is not None and end.alive:
                 end.send(Abort(key, "cancelled"))  # nobody waits for it any more
         return _exchange(outcome, self._error_text(outcome.error))
@@ -204,7 +224,11 @@ class WorkerTransport:
                 end.send(Target(self._server, addresses, limits, reader, settings.keep_alive_s))
         return addresses
 
-    def _take(self, end: WorkerEnd, account: Account, message: Outcome | Pulse) -> None:
+    def _take(self, end: WorkerEnd, account: Account, message: Outcome | Pulse | Taken) -> None:
+        if isinstance(message, Taken):
+            if (sheet := self._sheets.pop(message.key, None)) is not None:
+                sheet.close()  # it is the worker's now, until it has been sent
+            return
         if isinstance(message, Pulse):
             account.pulses.append(message)
             self._is_ready(end)
@@ -228,9 +252,14 @@ class WorkerTransport:
         self._is_ready(end)
         self.on_fault(why)
 
-    def _payload(self, request: Request) -> bytes:
+    def _payload(self, request: Request, body: bytes | Sheet) -> bytes | Sheet:
         """Head and body in one piece, so that they leave in one write."""
-        body = self._encode(request)
+        if isinstance(body, bytes):
+            return self._head(request, len(body)) + body
+        body.enclose(self._head(request, body.size), b"")
+        return body
+
+    def _head(self, request: Request, length: int) -> bytes:
         affinity = _quoted(request.affinity)
         headers = {
             **self._headers,
@@ -239,15 +268,13 @@ class WorkerTransport:
         }
         if self._affinity_header is not None:
             headers[self._affinity_header] = affinity
-        headers["content-length"] = str(len(body))
-        return request_head("POST", self._path, headers) + body
+        headers["content-length"] = str(length)
+        return request_head("POST", self._path, headers)
 
     def _error_text(self, error: str | None) -> str | None:
         if error is None:
             return None
-        if self._api_key:
-            error = error.replace(self._api_key, "[API key]")
-        return error[:MAX_ERROR_CHARS]
+        return without(error, self._secrets)[:MAX_ERROR_CHARS]
 
 
 def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> dict[str, str]:
@@ -270,6 +297,17 @@ def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> di
     if problems:
         raise InputError(*problems)
     return headers
+
+
+def _secrets(headers: Mapping[str, str], api_key: str) -> dict[str, str]:
+    """What no record may hold, and what stands for it: the key; texts of headers, and words of them
+    as in `Bearer KEY`.
+    """
+    found: dict[str, str] = {}
+    for text in headers.values():
+        words = (word for word in text.split() if len(word) > len("Bearer"))
+        found |= dict.fromkeys((text, *words), "[header]")
+    return found | {api_key: "[API key]"}
 
 
 def _affinity_header(settings: ClientSettings) -> str | None:

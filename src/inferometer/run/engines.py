@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -97,9 +98,15 @@ def root_url(url: str) -> str:
     try:
         parse_base_url(url, "chat")
     except InputError as error:
-        faults = (Problem(problem.message, key=repr(url)) for problem in error.problems)
+        # A password, or a key behind a '?', is not for a log.
+        shown = re.sub(r"//[^/]*@|[?#].*", _without_text, url, flags=re.DOTALL)
+        faults = (Problem(problem.message, key=repr(shown)) for problem in error.problems)
         raise InputError(*faults, "expected the URL of an engine: http://HOST:PORT") from None
     return url.strip().rstrip("/").removesuffix("/v1")
+
+
+def _without_text(found: re.Match[str]) -> str:
+    return "//[not kept]@" if found[0].startswith("//") else f"{found[0][0]}[not kept]"
 
 
 def is_simulated(base_url: str) -> bool:

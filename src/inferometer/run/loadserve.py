@@ -11,23 +11,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
 import numpy as np
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, Request
+from inferometer.core import ClientReport
 from inferometer.errors import InferometerError, StoreError
 from inferometer.load.crew import Crew
 from inferometer.load.drive import Drive
-from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.headcount import workers_for
 from inferometer.load.lanes import LanesConfig
 from inferometer.load.worker_transport import Account, WorkerTransport
 from inferometer.run.binding import bind_workload
+from inferometer.run.bodies import Bodies
 from inferometer.run.job import Job
 from inferometer.run.order import Failed, Order
 from inferometer.run.recordwriter import RecordWriter
@@ -40,6 +41,8 @@ GONE = "the process that runs the sweep is gone"
 
 def main() -> None:
     """The pipe's end is the argument."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a large request is a file
     with Connection(int(sys.argv[1])) as pipe:
         serve(pipe)
 
@@ -72,8 +75,9 @@ async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
     workload = bind_workload(order.job, text=prompts)
     lanes = order.job.point.conc
     workers = crew.muster(order.workers or workers_for(lanes))
+    bodies = Bodies(order.model, prompts, plan.client)
     transport = WorkerTransport(
-        order.base_url, _encoder(order, prompts), plan.client, order.headers, RealClock(), workers
+        order.base_url, bodies.encode, plan.client, order.headers, RealClock(), workers
     )
     config = LanesConfig(
         lanes=lanes,
@@ -82,9 +86,13 @@ async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
         client=plan.client,
         workload=plan.workload,
     )
-    with record_journal(folder) as records, sample_journal(folder) as samples:
+    with (
+        record_journal(folder) as records,
+        sample_journal(folder) as samples,
+        contextlib.closing(bodies),
+    ):
         drive = Drive(
-            config, workload, transport, RealClock(), lambda r: writer.put(r), prompts.prepare
+            config, workload, transport, RealClock(), lambda r: writer.put(r), bodies.prepare
         )
         told = asyncio.get_running_loop().call_soon_threadsafe
         writer = RecordWriter(records, lambda why: told(drive.stop, why))
@@ -95,18 +103,6 @@ async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
             samples.append(sample_row(sample))
         samples.flush()
     return _with_workers(report, transport.accounts)
-
-
-def _encoder(order: Order, prompts: PromptText) -> Callable[[Request], bytes]:
-    """What makes a request's body."""
-    settings = order.job.plan.client
-    endpoint = ENDPOINTS[settings.endpoint]
-
-    def encode(request: Request) -> bytes:
-        content = prompts.take(request.prompt)
-        return endpoint.body(order.model, content, request, settings)
-
-    return encode
 
 
 async def _driven(drive: Drive, transport: WorkerTransport, pipe: Connection) -> ClientReport:

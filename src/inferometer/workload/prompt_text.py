@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,16 @@ def calibrated(rules: PromptRules, sent: tuple[int, int], counted: tuple[int, in
     return replace(rules, head=added - foot, foot=foot, notes=notes)
 
 
+class Cells(NamedTuple):
+    """`cells` uint8[words, width]: what each word is written as. In front of a prompt `first` bytes
+    are too many, behind it `last`: the space or the comma between two words.
+    """
+
+    cells: npt.NDArray[np.uint8]
+    first: int
+    last: int
+
+
 class PromptText:
     """Renders prompts. What was prepared is kept, up to `kept_bytes`, until it is taken."""
 
@@ -82,6 +93,11 @@ class PromptText:
         self._room = kept_bytes
         self._kept: OrderedDict[tuple[int, int], str | list[int]] = OrderedDict()
         self._minimal = 0
+
+    @property
+    def form(self) -> Form:
+        """What prompts are sent as."""
+        return self._rules.form
 
     def notes(self) -> Mapping[str, float]:
         """What was assumed of the server, and the prompts that it left no room for."""
@@ -110,6 +126,33 @@ class PromptText:
             return self.render(prompt)
         self._room += _size(made)
         return made
+
+    @cached_property
+    def table(self) -> Cells:
+        """How each word of the lexicon is written where a prompt is written as bytes."""
+        if self._rules.form == "text":
+            return Cells(self._rules.lexicon.cells, first=1, last=0)
+        ids = self._rules.lexicon.token_ids.tolist()
+        width = len(str(max(ids)))
+        text = "".join(f"{number:{width}d}," for number in ids)
+        return Cells(np.frombuffer(text.encode("ascii"), np.uint8).reshape(len(ids), -1), 0, 1)
+
+    def written_bytes(self, prompt: Prompt) -> int:
+        """Bytes that `write` needs."""
+        width = int(self.table.cells.shape[1])
+        return max(1, prompt.tokens - self._rules.added) * width
+
+    def write(self, prompt: Prompt, memory: memoryview) -> None:
+        """`render` for large prompts and other threads: into `memory`, of `written_bytes`, without
+        holding the interpreter for longer than a moment. The first and last few bytes that `table`
+        names are none of the prompt's.
+
+        Text as it stands in JSON, where no word has anything to escape; ids with commas.
+        """
+        numbers = word_numbers(prompt, self._rules)
+        cells = self.table.cells
+        out = np.frombuffer(memory, np.uint8).reshape(len(numbers), cells.shape[1])
+        np.take(cells, numbers, axis=0, out=out, mode="clip")
 
     def render(self, prompt: Prompt) -> str | list[int]:
         """The words with single spaces between them, or their token ids."""
