@@ -133,6 +133,11 @@ def _log_lines(log: LogReport) -> Iterator[str]:
         yield f"  {phase.name}{at} (line {phase.line:,})"
     for name, value in log.facts.items():
         yield f"  {name.replace('_', ' ')}: {_fact(name, value)}"
+    for line in log.routine:
+        yield (
+            f"  set apart, {line.text}: {line.count:,} lines, {line.line_share:.0%} of the lines, "
+            f"{line.byte_share:.0%} of the bytes"
+        )
     for line in log.repeated:
         yield (
             f"  flood: {line.line_share:.0%} of the lines, {line.byte_share:.0%} of the bytes: "

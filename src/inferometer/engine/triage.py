@@ -41,6 +41,8 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
 """Engines of a data-parallel deployment write one log; each names its rank so."""
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
+"""A line of an access log, whatever came of the request."""
 DAY_S = 86_400
 
 
@@ -63,6 +65,7 @@ class _Failure(_Strict):
 class _Table(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
+    routine: list[_Strict]
     phases: list[_Strict]
     facts: list[_Fact]
     failures: list[_Failure]
@@ -108,7 +111,9 @@ class LogReport:
     repeated: tuple[Repeated, ...]
     failures: tuple[Failure, ...]
     last: tuple[str, ...]
-    """The last lines that say something: no repeated one."""
+    """The last lines that say something: no repeated and no routine one."""
+    routine: tuple[Repeated, ...] = ()
+    """Lines that any sound run has many of, by the names of the table; no flood however many."""
 
     @property
     def phase(self) -> str | None:
@@ -117,6 +122,7 @@ class LogReport:
 
 
 class _Known(NamedTuple):
+    routine: list[tuple[str, re.Pattern[str]]]
     phases: list[tuple[str, re.Pattern[str]]]
     facts: list[tuple[str, int, re.Pattern[str]]]
     summed: frozenset[str]
@@ -128,6 +134,7 @@ def _known() -> _Known:
     text = resources.files("inferometer.engine").joinpath("data", "log.yaml").read_text("utf-8")
     table = TypeAdapter(_Table).validate_python(yaml.safe_load(text))
     return _Known(
+        [(r.name, _any(r.patterns)) for r in table.routine],
         [(p.name, _any(p.patterns)) for p in table.phases],
         [(f.name, f.scale, re.compile(p, re.I)) for f in table.facts for p in f.patterns],
         frozenset(f.name for f in table.facts if f.ranks == "sum"),
@@ -162,6 +169,8 @@ class LogReader:
     def __init__(self) -> None:
         self._lines = self._bytes = 0
         self._shapes: dict[str, list[int]] = {}
+        self._routine: dict[str, list[int]] = {}
+        self._answers: dict[str, bool] = {}
         self._phases: dict[str, LogPhase] = {}
         self._facts: dict[str, dict[str, float]] = {}
         self._telling: set[str] = set()
@@ -182,6 +191,11 @@ class LogReader:
         self._bytes += len(raw)
         for text in _parts(raw):
             shape = shape_of(text)
+            if (name := self._routine_of(shape, text)) is not None:
+                counted = self._routine.setdefault(name, [0, 0])
+                counted[0] += 1
+                counted[1] += len(text) + 1
+                continue
             seen = self._shapes.get(shape)
             if seen is None:
                 if len(self._shapes) >= MAX_SHAPES:
@@ -194,18 +208,24 @@ class LogReader:
                 self._take_facts(text)
             seen[0] += 1
             seen[1] += len(text) + 1
-            self._last.append((shape, text))
+            if not self._loud(seen[0]):
+                self._last.append((shape, text))
 
     def report(self) -> LogReport:
         """What has been seen."""
-        total = max(1, sum(count for count, _ in self._shapes.values()))
-        size = max(1, sum(size for _, size in self._shapes.values()))
+        counted = [*self._shapes.values(), *self._routine.values()]
+        total = max(1, sum(count for count, _ in counted))
+        size = max(1, sum(held for _, held in counted))
         repeated = [
             Repeated(shape, count, count / total, held / size)
             for shape, (count, held) in self._shapes.items()
             if count >= MIN_REPEATS
             and shape != OTHER
             and max(count / total, held / size) >= DOMINANT_SHARE
+        ]
+        routine = [
+            Repeated(name, count, count / total, held / size)
+            for name, (count, held) in self._routine.items()
         ]
         loud = {line.text for line in repeated}
         said = [text for shape, text in self._last if shape not in loud]
@@ -221,7 +241,23 @@ class LogReader:
             repeated=tuple(sorted(repeated, key=lambda r: -r.count)),
             failures=tuple(sorted(self._failures.values(), key=lambda f: order.index(f.name))),
             last=tuple(said[-LAST_LINES:]),
+            routine=tuple(sorted(routine, key=lambda r: -r.count)),
         )
+
+    def _loud(self, count: int) -> bool:
+        """Whether a line seen so often would push all else out of the last ones."""
+        return count >= MIN_REPEATS and count >= DOMINANT_SHARE * self._lines
+
+    def _routine_of(self, shape: str, text: str) -> str | None:
+        """Which routine a line is. Lines of a shape differ in their status alone, so each of an
+        access log is looked at, and one line of every other shape.
+        """
+        if self._answers.get(shape) is False:
+            return None
+        found = next((name for name, known in _known().routine if known.search(text)), None)
+        if shape not in self._answers and len(self._answers) < MAX_SHAPES:
+            self._answers[shape] = found is not None or _ASKED.search(text) is not None
+        return found
 
     def _ordered(self) -> list[LogPhase]:
         order = [name for name, _ in _known().phases]

@@ -14,7 +14,17 @@ from typing import Protocol
 
 from inferometer.core import LaunchPlan, Point, SideProcess
 from inferometer.engine.ask import generates, get, served_models
-from inferometer.engine.container import image_digest, remove_argv, run_argv
+from inferometer.engine.container import (
+    Container,
+    Image,
+    Launch,
+    how_it_ended,
+    inspect_image,
+    passed_env,
+    pull_argv,
+    remove_argv,
+    run_argv,
+)
 from inferometer.engine.place import fill, fill_text, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.engine.triage import LogReport
@@ -23,6 +33,9 @@ from inferometer.load.endpoints import parse_base_url
 from inferometer.run.site import Site
 
 ROUTER_READY_S = 300.0
+PULL_S = 3_600.0
+"""Images of engines are 10 to 40 GB."""
+POLL_S = 0.5
 SIDE_SETTLES_S = 2.0
 """A store or a server of caches binds its port at once, or ends with the reason."""
 
@@ -147,14 +160,16 @@ class _Start:
     values: Mapping[str, str]
     cleanup: contextlib.ExitStack
     tick: Callable[[str], None]
+    image: Image | None = None
 
     def all(self) -> StartedEngine:
         """What stands beside the engine, the engine, then its router: one that is asked too early
         gives up on its engine.
         """
         plan = self.plan
-        container = self.site.container
-        digest = None if container is None else image_digest(container, plan.image)
+        if (container := self.site.container) is not None:
+            self._check(container)
+            self.image = self._fetched(container)
         files = _write_files(plan.files, self.folder, self.values)
         sides = tuple(self._side(side) for side in plan.side)
         router = plan.router if plan.router is not None and plan.router.argv else None
@@ -167,7 +182,38 @@ class _Start:
         self.tick("waiting for its first token")
         generates(front.base_url, served_models(front.base_url)[0].id)
         beside = sides if front is engine else (*sides, front)
+        digest = None if self.image is None else self.image.digest
         return StartedEngine(front.base_url, engine, beside, digest)
+
+    def _check(self, container: Container) -> None:
+        """What talks over loopback is one container, or all are on the host's network."""
+        router = self.plan.router is not None and self.plan.router.argv
+        if not container.on_host_network and (router or self.plan.side):
+            raise EngineError(
+                f"the plan has processes beside its engine, which meet on loopback: the site's "
+                f"network {container.network!r} keeps them apart; use network: host"
+            )
+
+    def _fetched(self, container: Container) -> Image:
+        """The image, pulled where the runtime has it not: before the clock of the start runs."""
+        wanted = self.plan.image
+        if (image := inspect_image(container, wanted)) is not None:
+            return image
+        command = Command("pull", pull_argv(container, wanted))
+        with EngineProcess(command, self.folder / "pull.log", "") as pull:
+            begun_s = time.monotonic()
+            while (ended := pull.ended()) is None:
+                passed_s = time.monotonic() - begun_s
+                if passed_s > PULL_S:
+                    raise EngineError(f"{wanted}: not pulled in {PULL_S:g} s; {pull.last_words()}")
+                self.tick(f"pulling {wanted} ({passed_s:.0f} s)")
+                time.sleep(POLL_S)
+            if ended != 0:
+                raise EngineError(f"{wanted}: cannot be pulled; {pull.last_words()}")
+        image = inspect_image(container, command.argv[-1]) or inspect_image(container, wanted)
+        if image is None:
+            raise EngineError(f"{wanted}: was pulled, and {container.runtime} does not have it")
+        return image
 
     def _side(self, side: SideProcess) -> EngineProcess:
         """A process beside the engine. It says by nothing that it is ready, only that it is not."""
@@ -195,17 +241,32 @@ class _Start:
         if container is None:
             command = Command(name, words, {**self.site.env, **env}, files)
         else:
-            # What a name of ours once held, another run must not find.
-            called = f"inferometer-{name}-{uuid.uuid4().hex[:12]}"
-            where = None if files is None else str(files)
-            command = Command(
-                name,
-                run_argv(container, called, self.plan.image, words, env, where),
-                cleanup=remove_argv(container, called),
-            )
+            command = self._contained(container, name, words, env, files, port)
         log = self.folder / ("server.log" if name == "engine" else f"{name}.log")
         process = EngineProcess(command, log, f"http://127.0.0.1:{port}")
         return self.cleanup.enter_context(process)
+
+    def _contained(
+        self,
+        container: Container,
+        name: str,
+        words: list[str],
+        env: Mapping[str, str],
+        files: Path | None,
+        port: int,
+    ) -> Command:
+        assert self.image is not None
+        # What a name of ours once held, another run must not find.
+        called = f"inferometer-{name}-{uuid.uuid4().hex[:12]}"
+        where = None if files is None else str(files)
+        launch = Launch(called, self.image.id, words, env, where, (port,))
+        return Command(
+            name,
+            run_argv(container, launch),
+            passed_env(container, env),
+            cleanup=remove_argv(container, called),
+            explain=lambda code: how_it_ended(container, called, code),
+        )
 
     def _waiting(self, process: EngineProcess) -> Callable[[], None]:
         begun_s = time.monotonic()
@@ -221,9 +282,11 @@ class _Start:
 
 def _values(point: Point, folder: Path, port: int, site: Site) -> dict[str, str]:
     """What the placeholders of a launch stand for here."""
+    inside = site.container is None or site.container.on_host_network
     return {
         "port": str(port),
-        "host": "127.0.0.1",
+        # What comes through a bridge does not come from loopback.
+        "host": "127.0.0.1" if inside else "0.0.0.0",  # noqa: S104
         "model": point.model,
         "model_path": site.model_path(point.model),
         "models_dir": site.models_dir or "",

@@ -30,7 +30,10 @@ class _Container(Strict):
     mounts: Items[Mount] = ()
     devices: Items[Text] = ()
     shm_size: Text = "16g"
+    ipc: Text | None = None
     network: Text = "host"
+    ulimits: Items[Text] | None = None
+    init: bool = True
     arguments: Items[Text] = ()
 
 
@@ -57,7 +60,10 @@ def read_site(path: str) -> Site:
             mounts=tuple(given.mounts),
             devices=tuple(given.devices),
             shm_size=given.shm_size,
+            ipc=given.ipc,
             network=given.network,
+            ulimits=None if given.ulimits is None else tuple(given.ulimits),
+            init=given.init,
             arguments=tuple(given.arguments),
             env=found.env,
         )
