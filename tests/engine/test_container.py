@@ -1,5 +1,5 @@
-"""The command lines of docker and podman: by their words, before the real docker command where there
-is one, and before a runtime of ours that is as strict.
+"""The command lines of docker and podman: by their words, before the real docker command where it
+is, and before a runtime of ours that is as strict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ from inferometer.errors import EngineError
 
 FAKE = Path(__file__).with_name("fake_runtime.py")
 LAUNCH = Launch(
-    "n1", "sha256:1d", ["vllm", "serve", "m"], {"A": "1 2", "HF_TOKEN": "hush"}, "/run/files", (8000,)
+    "n1",
+    "sha256:1d",
+    ["vllm", "serve", "m"],
+    {"A": "1 2", "HF_TOKEN": "hush"},
+    "/run/files",
+    (8000,),
 )
 
 
@@ -138,7 +143,7 @@ def test_podman_is_told_which_registry_a_bare_name_means() -> None:
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which `docker` and `podman` are the runtime of ours, which keeps its state there."""
+    """A folder in which `docker` and `podman` are the runtime of ours, with its state."""
     for name in ("docker", "podman"):
         script = tmp_path / name
         script.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} {tmp_path} "$@"\n')
@@ -167,7 +172,9 @@ def test_a_runtime_that_is_missing_or_refuses_says_so(
     script = tmp_path / "docker"
     script.write_text("#!/bin/sh\necho permission denied: docker.sock >&2\nexit 1\n")
     script.chmod(0o755)
-    with pytest.raises(EngineError, match="docker cannot be used: permission denied: docker.sock"):
+    with pytest.raises(
+        EngineError, match=r"docker cannot be used: permission denied: docker\.sock"
+    ):
         inspect_image(Container("docker"), "vllm/x:1")
 
 
@@ -219,7 +226,7 @@ class Daemon(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class Api(http.server.BaseHTTPRequestHandler):
     """As much of docker's API as a start needs."""
 
-    server: Daemon  # type: ignore[assignment]
+    server: Daemon
 
     def address_string(self) -> str:
         return "docker"
@@ -236,6 +243,7 @@ class Api(http.server.BaseHTTPRequestHandler):
             self.server.asked.append(json.loads(body))
         self.send_response(status)
         self.send_header("Api-Version", "1.41")
+        self.send_header("Ostype", "linux")
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

@@ -22,6 +22,13 @@ import orjson
 from inferometer.errors import EngineError, InputError, Problem
 
 MAX_PAGE_BYTES = 16 * 1024 * 1024
+VERSIONS = (
+    ("/version", "version"),  # vLLM, TensorRT-LLM
+    ("/server_info", "version"),  # SGLang
+    ("/get_server_info", "version"),  # SGLang, before
+    ("/props", "build_info"),  # llama.cpp
+)
+MAX_VERSION = 100
 FIRST_TOKEN_S = 600.0
 """A first request may compile kernels."""
 
@@ -157,6 +164,19 @@ def generates(base_url: str, model: str, timeout_s: float = FIRST_TOKEN_S) -> No
         if status not in (404, 405):
             break
     raise EngineError(refused[-1])
+
+
+def engine_version(base_url: str) -> str | None:
+    """The version that an engine tells of itself; None where it does not."""
+    for path, name in VERSIONS:
+        try:
+            status, body = page(f"{base_url}{path}", 5.0)
+            said = orjson.loads(body)[name] if status == 200 else None
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(said, str) and 0 < len(said) <= MAX_VERSION and said.isprintable():
+            return said
+    return None
 
 
 def healthy(base_url: str) -> bool:

@@ -44,7 +44,7 @@ class Container:
     """How containers are run at a site; nothing of it is part of a point.
 
     `mounts` are `HOST:CONTAINER[:ro]`; `gpus` is `all`, a count, or `device=0,3`, None for GPUs
-    that come as `devices` (AMD: /dev/kfd and /dev/dri). `ipc` other than None leaves `shm_size` out.
+    that come as `devices` (AMD: /dev/kfd and /dev/dri). With `ipc` there is no `shm_size`.
     `ulimits` None: locked memory without a limit, where the caller may ask for that. `arguments` go
     to the runtime as they are.
     """

@@ -1,4 +1,4 @@
-"""The parent of one engine: nothing that the engine starts gets away from it, and it ends all of it.
+"""The parent of one engine: nothing that the engine starts gets away from it; it ends all of it.
 
 A program of its own (`python -I -S keeper.py`), with nothing imported of ours: it starts in a few
 milliseconds. As a child subreaper it inherits whoever the engine's processes leave behind, also
@@ -27,16 +27,18 @@ PROC = "/proc"
 def parents() -> dict[int, int]:
     """The parent of every process that has not ended."""
     found = {}
-    for name in os.listdir(PROC):
-        if name.isdecimal() and (seen := parent(int(name))) is not None:
-            found[int(name)] = seen
+    with os.scandir(PROC) as every:
+        for name in (entry.name for entry in every):
+            if name.isdecimal() and (seen := parent(int(name))) is not None:
+                found[int(name)] = seen
     return found
 
 
 def parent(pid: int) -> int | None:
     """Whose child a process is; None where it has ended, waited for or not."""
     try:
-        with open(f"{PROC}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        # pathlib would take longer to import than the rest of this program.
+        with open(f"{PROC}/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
@@ -109,13 +111,13 @@ class Keeper:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
         try:
-            child = subprocess.Popen(  # noqa: S603
+            child = subprocess.Popen(
                 self.argv,
                 cwd=self.folder or None,
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 start_new_session=True,
-                preexec_fn=prepare,  # noqa: PLW1509 (one thread)
+                preexec_fn=prepare,
             )
         except OSError as error:
             tell(f"failed {error.errno or 0}")
