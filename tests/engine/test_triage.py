@@ -137,6 +137,67 @@ def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> N
     assert report.facts["weights_bytes"] == 10 * (1 << 30)
 
 
+SCRAPES = (
+    '(APIServer pid=7) INFO:     127.0.0.1:59762 - "GET /metrics HTTP/1.1" 200 OK',
+    'INFO:     127.0.0.1:52354 - "GET /health HTTP/1.1" 503 Service Unavailable',
+    '[2026-11-30 09:16:48] INFO:     10.0.0.1:41 - "GET /v1/models HTTP/1.1" 200 OK',
+    'INFO:     127.0.0.1:52354 - "GET /get_server_info HTTP/1.1" 404 Not Found',
+    'INFO:     127.0.0.1:1 - "GET /prometheus/metrics HTTP/1.1" 200 OK',
+    "srv  log_server_r: done request: GET /metrics 127.0.0.1 200",
+)
+REQUESTS = (
+    'INFO:     127.0.0.1:59762 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    '[2026-11-30 09:16:48] INFO:     127.0.0.1:4 - "POST /v1/completions HTTP/1.1" 200 OK',
+    "srv  log_server_r: done request: POST /v1/completions 127.0.0.1 200",
+)
+STATISTICS = (
+    "(APIServer pid=1) INFO 11-30 09:31:06 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 "
+    "tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs",
+    "[2026-11-30 09:16:48 TP0] Decode batch. #running-req: 8, #token: 9, gen throughput: 1.0",
+    "[2026-11-30 09:16:48 TP0] Prefill batch. #new-seq: 1, #new-token: 9, #running-req: 3",
+    "slot print_timing: id  3 | task 12 | prompt eval time =      10.00 ms",
+)
+
+
+def test_what_the_run_itself_asks_for_is_set_apart_and_no_flood() -> None:
+    report = log(*SCRAPES * 300, *REQUESTS * 40, *STATISTICS * 30, "INFO ready", "KeyError: 'x'")
+    assert report.repeated == ()
+    counted = {line.text: line.count for line in report.routine}
+    assert counted == {
+        "scrapes and health probes": 300 * len(SCRAPES),
+        "requests": 40 * len(REQUESTS),
+        "engine statistics": 30 * len(STATISTICS),
+    }
+    assert sum(line.line_share for line in report.routine) == pytest.approx(
+        1 - 2 / report.lines, abs=1e-9
+    )
+    assert report.last == ("INFO ready", "KeyError: 'x'")
+    assert report.failures == ()
+
+
+def test_requests_that_are_refused_are_a_flood_like_any_other() -> None:
+    """Lines of a shape differ in their status alone, whichever comes first."""
+    refused = REQUESTS[0].replace("200 OK", "400 Bad Request")
+    failed = REQUESTS[0].replace("200 OK", "503 Service Unavailable")
+    for lines in ((REQUESTS[0], refused, failed), (refused, failed, REQUESTS[0])):
+        report = log(*lines * 100)
+        assert {line.text: line.count for line in report.routine} == {"requests": 100}
+        assert sum(line.count for line in report.repeated) == 200
+
+
+def test_a_flood_behind_an_access_log_is_named_by_its_share_of_the_whole_log() -> None:
+    report = log(*[SCRAPES[0]] * 600, *["WARNING block 7 split"] * 300, *map(str, "abcdefghij"))
+    (line,) = report.repeated
+    assert (line.text, line.count) == ("WARNING block # split", 300)
+    assert line.line_share == pytest.approx(300 / 910)
+    assert report.last == tuple("cdefghij")
+
+
+def test_the_last_words_are_found_however_long_a_flood_goes_on_behind_them() -> None:
+    report = log("INFO up", "KeyError: 'x'", *["WARNING again 5"] * 5000, *[SCRAPES[0]] * 5000)
+    assert report.last == ("INFO up", "KeyError: 'x'")
+
+
 def test_one_warning_that_floods_a_log_is_named_with_its_shares() -> None:
     flood = [
         f"WARNING 11-30 01:22:{i % 60:02} [a.py:9] no tuned config for M={i}" for i in range(984)
