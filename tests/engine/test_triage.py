@@ -34,6 +34,12 @@ FAILED = {
     ),
     "out of host memory": ("Out of memory: Killed process 4711 (python3) total-vm:97GB",),
     "graph capture killed": ("Capturing CUDA graphs (FULL): 31% worker 3 killed by SIGKILL",),
+    "image not pulled": (
+        "Error response from daemon: manifest for acme/x:9 not found: manifest unknown",
+    ),
+    "container not started": (
+        "Error: container-init binary not found on the host: stat /usr/libexec/podman/catatonit:",
+    ),
     "GPU missing": (
         "torch.AcceleratorError: CUDA error: invalid device ordinal",
         "GPU device may be out of range, do you have enough GPUs?",
@@ -57,6 +63,24 @@ def test_each_known_failure_is_named(name: str) -> None:
 def test_every_failure_of_the_table_has_a_log() -> None:
     table = yaml.safe_load((Path(module.__file__).parent / "data" / "log.yaml").read_text())
     assert {failure["name"] for failure in table["failures"]} == set(FAILED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: runc: runc create failed: unable to start container process: error during "
+        "container init: error setting rlimits for ready process: error setting rlimit type 7: operation not "
+        "permitted: OCI permission denied",
+        "Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
+        'runc create failed: exec: "vllm": executable file not found in $PATH',
+        "Error: statfs /models: no such file or directory",
+        "docker: invalid reference format.",
+    ],
+)
+def test_a_container_that_a_runtime_will_not_start_is_named(line: str) -> None:
+    (failure,) = log("INFO 01-02 03:04:05 starting", line).failures
+    assert (failure.name, failure.text) == ("container not started", line)
+    assert "site file" in failure.advice
 
 
 @pytest.mark.parametrize(
