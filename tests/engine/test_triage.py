@@ -69,8 +69,8 @@ def test_every_failure_of_the_table_has_a_log() -> None:
     "line",
     [
         "Error: runc: runc create failed: unable to start container process: error during "
-        "container init: error setting rlimits for ready process: error setting rlimit type 7: operation not "
-        "permitted: OCI permission denied",
+        "container init: error setting rlimits for ready process: error setting rlimit type 7: "
+        "operation not permitted: OCI permission denied",
         "Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
         'runc create failed: exec: "vllm": executable file not found in $PATH',
         "Error: statfs /models: no such file or directory",

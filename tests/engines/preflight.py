@@ -20,9 +20,9 @@ NEEDED_BYTES = 8 << 30
 """3.3 GB installed, and as much again while wheels are unpacked."""
 TORCH = re.compile(r"^torch==(\S+)", re.MULTILINE)
 WHERE = (
-    "pip finds torch {version}, its build for CPUs, nowhere: PyPI has not got it. Tell pip where it "
-    "is, by PIP_EXTRA_INDEX_URL (PyTorch's own index for CPUs) or by PIP_FIND_LINKS (a folder with "
-    "the wheel), or give an environment that has vLLM: INFEROMETER_ENGINES_ENV=DIR make "
+    "pip finds torch {version}, its build for CPUs, nowhere: PyPI has not got it. Tell pip where "
+    "it is, by PIP_EXTRA_INDEX_URL (PyTorch's own index for CPUs) or by PIP_FIND_LINKS (a folder "
+    "with the wheel), or give an environment that has vLLM: INFEROMETER_ENGINES_ENV=DIR make "
     "test-engines. Pip says: {said}"
 )
 
@@ -37,16 +37,15 @@ def problems(listed: str, free_bytes: int, refused: str | None) -> list[str]:
             f"{platform.python_version()} on {' '.join(here)} (make test-engines PYTHON=python3.11)"
         )
     if free_bytes < NEEDED_BYTES:
-        found.append(
-            f"{free_bytes >> 30} GiB are free on the disk, {NEEDED_BYTES >> 30} are needed"
-        )
+        free, needed = free_bytes >> 30, NEEDED_BYTES >> 30
+        found.append(f"{free} GiB are free on the disk, {needed} are needed")
     if refused is not None:
         found.append(WHERE.format(version=torch_version(listed), said=refused))
     return found
 
 
 def torch_version(listed: str) -> str:
-    """The version of torch that a list of requirements pins. Raises ValueError where it has none."""
+    """The version of torch that a list of requirements pins. Raises ValueError without one."""
     if (pinned := TORCH.search(listed)) is None:
         raise ValueError("the list pins no torch")
     return pinned[1]

@@ -1,5 +1,5 @@
-"""A point whose engine, the built-in one, runs in a container of a real runtime: it is measured, told
-of by its digest, and gone afterwards, also where the run itself is killed.
+"""A point whose engine, the built-in one, runs in a container of a real runtime: it is measured,
+told of by its digest, and gone afterwards, also where the run itself is killed.
 
 Runs where INFEROMETER_CONTAINERS names a runtime that may be used: `docker`, `podman`. The image is
 empty: the container sees this machine's own programs, read-only.
