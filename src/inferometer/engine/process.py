@@ -64,6 +64,7 @@ class EngineProcess:
         self._leader: int | None = None
         self._code: int | None = None
         self._said = b""
+        self._means: str | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -142,8 +143,11 @@ class EngineProcess:
         if (code := self._code) is None:
             assert self._keeper is not None
             return None if self._keeper.poll() is None else "lost its keeper, which was killed"
-        if self._command.explain is not None and (means := self._command.explain(code)):
-            return f"ended with exit code {code}: {means}"
+        if self._command.explain is not None and self._means is None:
+            # Once: a runtime is asked, and later what it knows is gone.
+            self._means = self._command.explain(code) or ""
+        if self._means:
+            return f"ended with exit code {code}: {self._means}"
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def _listen(self) -> None:
