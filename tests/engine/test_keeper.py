@@ -13,6 +13,7 @@ import pytest
 from shells import alive, engine, pids, says, until
 
 from inferometer.engine import process
+from inferometer.engine.triage import STOP_MARK
 
 
 def test_the_whole_group_ends_even_what_will_not_hear(
@@ -56,6 +57,18 @@ def test_the_engine_ends_where_we_are_gone_without_stopping_it(tmp_path: Path, h
     subprocess.run(argv, timeout=60, check=False)
     assert len(set(pids(log))) == 2
     until(lambda: not any(map(alive, pids(log))), "the engine and its worker end")
+
+
+def test_the_leader_is_asked_first_and_ends_its_own(tmp_path: Path) -> None:
+    """A worker that is asked too would end before its leader, which takes that for a fault."""
+    log = tmp_path / "log"
+    worker = "sh -c 'trap \"echo worker asked\" TERM; echo pid $$; while :; do sleep 0.05; done'"
+    leader = f"{worker} & child=$!; trap 'echo ending it; kill -9 $child; exit' TERM; wait; wait"
+    with engine(leader, log):
+        until(says(log, "pid"), "it starts")
+        (pid,) = pids(log)
+    assert not alive(pid)
+    assert log.read_text().splitlines()[1:] == [STOP_MARK, "ending it"]
 
 
 DAEMON = "(setsid sh -c '{trap}echo pid $$; while :; do sleep 1; done' &)"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.engine import triage as module
-from inferometer.engine.triage import LogReader, shape_of, triage, triage_file
+from inferometer.engine.triage import STOP_MARK, LogReader, shape_of, triage, triage_file
 from inferometer.errors import InputError
 
 FAILED = {
@@ -220,6 +220,14 @@ def test_a_flood_behind_an_access_log_is_named_by_its_share_of_the_whole_log() -
 def test_the_last_words_are_found_however_long_a_flood_goes_on_behind_them() -> None:
     report = log("INFO up", "KeyError: 'x'", *["WARNING again 5"] * 5000, *[SCRAPES[0]] * 5000)
     assert report.last == ("INFO up", "KeyError: 'x'")
+
+
+def test_what_an_engine_says_of_its_own_end_is_no_failure() -> None:
+    late = "EngineDeadError: EngineCore encountered an issue."
+    report = log("INFO up", STOP_MARK, late, "bye")
+    assert report.failures == ()
+    assert report.last == ("INFO up",)
+    assert [failure.name for failure in log(late, STOP_MARK).failures] == ["worker died"]
 
 
 def test_one_warning_that_floods_a_log_is_named_with_its_shares() -> None:

@@ -154,7 +154,14 @@ class Keeper:
                 self.leader = None
 
     def end(self) -> None:
-        """End all, politely, then for certain; last, what is not below us (a container)."""
+        """End all, politely, then for certain; before that, what is not below us (a container).
+
+        The leader first, and alone: it knows how to end its workers, and one that loses them in its
+        own end calls that a failure.
+        """
+        if self.leader is not None:
+            send(self.leader, signal.SIGTERM)
+            self.ended_within(self.stop_s)
         for pid in descendants(os.getpid()):
             send(pid, signal.SIGTERM)
         self.gone(self.stop_s)
@@ -171,6 +178,13 @@ class Keeper:
         self.reap()
         if left:
             tell(f"left {' '.join(map(str, left))}")
+
+    def ended_within(self, within_s: float) -> None:
+        """Until the leader has ended, or so many seconds have passed."""
+        end_s = time.monotonic() + within_s
+        while self.leader is not None and time.monotonic() < end_s:
+            time.sleep(POLL_S)
+            self.reap()
 
     def gone(self, within_s: float) -> bool:
         """Whether all ended in so many seconds."""

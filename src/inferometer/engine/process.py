@@ -26,13 +26,13 @@ from inferometer.errors import EngineError
 
 POLL_S = 0.05
 STOP_S = 10.0
-"""After SIGTERM, how long before SIGKILL."""
+"""For the leader to end its own, then for all that is left, before SIGKILL."""
 TAIL_LINES = 5
 DRAIN_S = 1.0
 """For the last words of an engine that has ended to come through its pipe."""
 
 KEEPER = Path(__file__).with_name("keeper.py")
-ENDS_S = STOP_S + KILL_S + CLEANUP_S
+ENDS_S = 2 * STOP_S + KILL_S + CLEANUP_S
 """How long a keeper may take to end all that it keeps."""
 
 
@@ -202,6 +202,7 @@ class EngineProcess:
         keeper = self._keeper
         if keeper is None or keeper.stdin is None or keeper.stdin.closed:
             return
+        self.log.mark_stop()
         with contextlib.suppress(BrokenPipeError):
             keeper.stdin.write(b"stop\n")
         keeper.stdin.close()

@@ -31,6 +31,8 @@ MIN_REPEATS = 20
 """Fewer lines alike are no flood, however short the log."""
 LAST_LINES = 8
 OTHER = "(other lines)"
+STOP_MARK = "inferometer: the engine is asked to end"
+"""A line of ours in a kept log. Behind it engines complain of workers that end: no failure."""
 
 _STAMP = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*|\d\d-\d\d \d\d:\d\d:\d\d[.,]?\d*"
@@ -176,6 +178,7 @@ class LogReader:
         self._telling: set[str] = set()
         self._failures: dict[str, Failure] = {}
         self._last: deque[tuple[str, str]] = deque(maxlen=64)
+        self._stopped = False
         self._first_s: int | None = None
         self._at_s: int | None = None
 
@@ -190,6 +193,7 @@ class LogReader:
         self._lines += 1
         self._bytes += len(raw)
         for text in _parts(raw):
+            self._stopped = self._stopped or text == STOP_MARK
             shape = shape_of(text)
             if (name := self._routine_of(shape, text)) is not None:
                 counted = self._routine.setdefault(name, [0, 0])
@@ -201,14 +205,15 @@ class LogReader:
                 if len(self._shapes) >= MAX_SHAPES:
                     shape = OTHER
                 seen = self._shapes.setdefault(shape, [0, 0])
-                self._match(text)
+                if not self._stopped:
+                    self._match(text)
                 if self._take_facts(text):
                     self._telling.add(shape)
             elif shape in self._telling:
                 self._take_facts(text)
             seen[0] += 1
             seen[1] += len(text) + 1
-            if not self._loud(seen[0]):
+            if not self._stopped and not self._loud(seen[0]):
                 self._last.append((shape, text))
 
     def report(self) -> LogReport:
