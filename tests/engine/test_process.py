@@ -15,7 +15,7 @@ import pytest
 from shells import NOBODY, alive, engine, pids, says, until
 
 from inferometer.engine import place
-from inferometer.engine.ask import ServedModel, get, page, served_models
+from inferometer.engine.ask import ServedModel, engine_version, get, page, served_models
 from inferometer.engine.place import fill, free_port, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
@@ -192,6 +192,33 @@ def test_a_context_limit_that_is_none_is_unknown(server: Server, limit: str) -> 
     body = b'{"data": [{"id": "m", "max_model_len": %b}]}' % limit.encode()
     server.answers["/v1/models"] = (200, body)
     assert served_models(server.url) == [ServedModel("m", None)]
+
+
+@pytest.mark.sockets
+def test_llama_cpp_tells_the_context_of_a_slot(server: Server) -> None:
+    server.answers["/v1/models"] = (200, b'{"data": [{"id": "m", "meta": {"n_ctx": 1024}}]}')
+    assert served_models(server.url) == [ServedModel("m", 1024)]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("path", "body", "version"),
+    [
+        ("/version", b'{"version": "0.26.0"}', "0.26.0"),
+        ("/server_info", b'{"version": "0.5.17", "tp_size": 8}', "0.5.17"),
+        ("/props", b'{"build_info": "b11434-abc"}', "b11434-abc"),
+        ("/version", b"<html>", None),
+        ("/version", b'{"version": 3}', None),
+        ("/version", b"[]", None),
+        ("/version", b'{"version": "%b"}' % (b"9" * 200), None),
+        ("/version", b'{"version": "a\\nb"}', None),
+    ],
+)
+def test_the_version_that_an_engine_tells(
+    server: Server, path: str, body: bytes, version: str | None
+) -> None:
+    server.answers[path] = (200, body)
+    assert engine_version(server.url) == version
 
 
 @pytest.mark.sockets

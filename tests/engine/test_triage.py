@@ -151,6 +151,23 @@ def test_a_start_on_a_cpu_that_compiles_nothing() -> None:
     }
 
 
+def test_a_start_of_llama_cpp_which_counts_from_its_own() -> None:
+    report = log(
+        "0.00.025.107 I srv  llama_server: initializing ...",
+        "1.02.179.446 I srv    load_model: loading model '/models/x.gguf'",
+        "1.09.899.989 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 1024",
+        "2.00.941.747 I srv  llama_server: listening on http://127.0.0.1:28471",
+        "2.01.244.590 I slot launch_slot_: id  3 | task 0 | processing task, is_child = 0",
+        "2.01.404.836 I slot get_availabl: id  2 | task -1 | selected slot by LRU, t_last = -1",
+    )
+    assert [(phase.name, phase.at_s) for phase in report.phases] == [
+        ("loading weights", 62),
+        ("serving", 120),
+    ]
+    assert report.facts == {"max_running": 4}
+    assert [(line.text, line.count) for line in report.routine] == [("engine statistics", 2)]
+
+
 def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> None:
     report = log(
         *(f"(EngineCore_DP{rank} pid={rank}) GPU KV cache size: 1,000 tokens" for rank in range(8)),

@@ -69,14 +69,14 @@ def test_every_request_ended_ok_with_the_tokens_it_asked_for(measured: Measured)
     ]
 
 
-def test_generated_tokens_are_equal_to_the_engines_to_the_last_one(measured: Measured) -> None:
+def test_totals_are_equal_to_the_engines_to_the_last_token(measured: Measured) -> None:
     totals = measured.client.totals
     assert totals is not None
     exchanges = [record.exchange for record in measured.records]
     assert totals.generation_tokens == sum(e.completion_tokens or 0 for e in exchanges)
-    # It publishes neither a count of requests nor one of prompts with what was cached.
+    assert totals.prompt_tokens == sum(e.prompt_tokens or 0 for e in exchanges)
+    # It publishes no count of requests.
     assert totals.requests is None
-    assert totals.prompt_tokens is None
 
 
 def test_prompts_are_exact_in_the_models_own_tokens(measured: Measured) -> None:
@@ -100,7 +100,7 @@ def test_the_engines_own_figures_are_there(measured: Measured) -> None:
     assert metrics is not None
     assert metrics.engines == ("llamacpp",)
     assert metrics.failed == 0, metrics.problem
-    for name in ("engine_running", "engine_waiting", "engine_output_tok_s"):
+    for name in ("engine_running", "engine_waiting", "engine_prefix_hit"):
         assert measured.result.metrics[name] is not None, measured.result.notes.get(name)
 
 
@@ -111,8 +111,9 @@ def test_the_verdict_blames_only_the_small_machine(measured: Measured) -> None:
 def test_the_log_is_kept_and_the_doctor_finds_its_phases(ran: Ran) -> None:
     words = [sys.executable, "-m", "inferometer", "doctor", str(ran.run)]
     said = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
-    assert said.count("loading weights") == len(POINTS), said
-    assert said.count("serving") == len(POINTS), said
+    for phase in ("loading weights", "serving"):
+        assert said.count(f"{phase} after 0 s") == len(POINTS), said
+    assert said.count("max running: 4") == len(POINTS)
     assert "failure:" not in said
     assert "flood:" not in said
 

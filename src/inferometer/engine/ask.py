@@ -35,7 +35,7 @@ FIRST_TOKEN_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """One entry of `/v1/models`; vLLM and its kin add the context limit."""
+    """One entry of `/v1/models`; vLLM and its kin add the context limit, llama.cpp a slot's."""
 
     id: str
     max_model_len: int | None
@@ -124,7 +124,7 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
         if status != 200:
             raise EngineError(f"{url}: answered HTTP {status}")
         listed = orjson.loads(body)
-        return [ServedModel(str(m["id"]), _limit(m.get("max_model_len"))) for m in listed["data"]]
+        return [ServedModel(str(m["id"]), _context(m)) for m in listed["data"]]
     except (OSError, http.client.HTTPException) as error:
         raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -134,6 +134,13 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
 def _reason(error: Exception) -> str:
     """The system's own words."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _context(model: Mapping[str, Any]) -> int | None:
+    """The limit by whichever name there is."""
+    meta = model.get("meta")
+    slot = meta.get("n_ctx") if isinstance(meta, dict) else None
+    return _limit(model.get("max_model_len")) or _limit(slot)
 
 
 def _limit(value: object) -> int | None:

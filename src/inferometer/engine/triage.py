@@ -43,6 +43,8 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
 """Engines of a data-parallel deployment write one log; each names its rank so."""
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_SINCE_START = re.compile(r"^(\d+)\.(\d\d)\.\d{3}\.\d{3} [A-Z] ")
+"""llama.cpp's own: minutes, seconds, milliseconds and microseconds since it started."""
 _ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
 """A line of an access log, whatever came of the request."""
 DAY_S = 86_400
@@ -292,6 +294,9 @@ class LogReader:
 
     def _since(self, text: str) -> None:
         """Seconds from the log's first stamp to this line's; a day has passed where it is less."""
+        if since := _SINCE_START.match(text):
+            self._at_s = int(since[1]) * 60 + int(since[2])
+            return
         if (found := _CLOCK.search(text)) is None:
             return
         at_s = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
