@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sweep_setup import make_sweep, write_files
 
-from inferometer.core import LaunchPlan, Point, RouterPlan, SideProcess
+from inferometer.core import GpuRelease, LaunchPlan, Point, RouterPlan, SideProcess
 from inferometer.errors import EngineError, Interrupted
 from inferometer.run import engines
 from inferometer.run.engines import running
@@ -102,3 +103,62 @@ def test_a_stop_while_the_engine_starts_stops_what_is_there(
         raise AssertionError("it started")
     assert notes(log)[:2] == ["store started", "cache started"]
     assert notes(log)[-2:] == ["cache stopped", "store stopped"]
+
+
+HELD = GpuRelease({"GPU-0": 6e8}, {"GPU-0": 9e10}, 120.0, {"GPU-0": (4711,)})
+
+
+class Gpus:
+    """Stands for the GPUs: notes when it is looked at, and has something left."""
+
+    log: Path
+
+    def __init__(self) -> None:
+        self.note("before")
+
+    def wait(self, tick: Callable[[], bool]) -> GpuRelease:
+        assert tick() in (True, False)
+        self.note("after")
+        return HELD
+
+    def note(self, text: str) -> None:
+        with self.log.open("a") as file:
+            file.write(f"GPUs {text}\n")
+
+
+def test_gpu_memory_is_looked_at_before_the_start_and_after_the_end_and_told(
+    deployed: tuple[Point, LaunchPlan, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point, plan, log = deployed
+    plan = replace(plan, side=(), router=None, argv=told("engine", f"{SERVES} {{port}}", log))
+    monkeypatch.setattr(engines, "Release", Gpus)
+    monkeypatch.setattr(Gpus, "log", log, raising=False)
+    (tmp_path / "p").mkdir()
+    phases: list[str] = []
+    with running(point, plan, tmp_path / "p", None, Site(), phases.append) as engine:
+        assert engine.release is None
+    assert notes(log) == ["GPUs before", "engine started", "engine stopped", "GPUs after"]
+    assert engine.release == HELD
+    assert phases[-1] == HELD.told()
+    assert "90.0 GB of GPU-0 (processes 4711) are not free again" in phases[-1]
+
+
+def test_gpu_memory_is_awaited_where_the_engine_did_not_start_and_where_the_user_stops(
+    deployed: tuple[Point, LaunchPlan, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point, plan, log = deployed
+    plan = replace(plan, side=(), router=None, argv=("/bin/sh", "-c", "exit 3"))
+    monkeypatch.setattr(engines, "Release", Gpus)
+    monkeypatch.setattr(Gpus, "log", log, raising=False)
+    (tmp_path / "p").mkdir()
+
+    def stopped(phase: str) -> None:
+        if phase.startswith("waiting until GPU"):
+            raise Interrupted("stopped by the user")
+
+    with (
+        pytest.raises(EngineError, match="exit code 3"),
+        running(point, plan, tmp_path / "p", None, Site(), stopped),
+    ):
+        raise AssertionError("it started")
+    assert notes(log) == ["GPUs before", "GPUs after"]
