@@ -17,6 +17,8 @@ test: $(VENV)/dev  ## every check: style, types, tests
 	$(BIN)/pytest
 
 # vLLM on CPU, 3 GB, in an environment of its own; or in the one that INFEROMETER_ENGINES_ENV names.
+# With a llama-server on the PATH, or INFEROMETER_LLAMA_SERVER, llama.cpp too; where
+# INFEROMETER_CONTAINERS names a runtime (docker, podman), a point in a container.
 ifdef INFEROMETER_ENGINES_ENV
 ENGINES := $(INFEROMETER_ENGINES_ENV)
 else
@@ -49,8 +51,9 @@ $(VENV)/dev: $(VENV)/core requirements/dev.txt
 	touch $@
 
 # Without its dependencies: the list is whole, and leaves out what breaks beside the CPU's torch.
-.venv-engines/ready: requirements/engines.txt tests/engines/dist_info.py
+.venv-engines/ready: requirements/engines.txt tests/engines/dist_info.py tests/engines/preflight.py
 	$(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/python tests/engines/preflight.py requirements/engines.txt .
 	.venv-engines/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/engines.txt
 	.venv-engines/bin/python tests/engines/dist_info.py
 	touch $@

@@ -83,6 +83,9 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.GPU_THROTTLED, "degraded", {"gpu_throttled_share": 0.0101}),
     (Code.HOST_SHARED, "degraded", {"other_cpu_share": 0.201}),
     (Code.CLOCK_STEP, "degraded", {"clock_step_s": 0.501}),
+    (Code.ENGINE_VERSION, "invalid", {"version_problem": "another"}),
+    (Code.GPU_MEMORY_HELD, "degraded", {"gpu_held_share": 0.0201}),
+    (Code.GPU_MEMORY_HELD, "invalid", {"gpu_held_share": 0.101}),
     (Code.ACCEPTANCE_OFF, "degraded", {"acceptance_length": 1.89, **SIMULATED}),
     (Code.ACCEPTANCE_OFF, "degraded", {"acceptance_length": 2.11, **SIMULATED, "drafts": None}),
 )
@@ -93,6 +96,7 @@ JUST_BELOW: tuple[dict[str, Any], ...] = (
     {"ok": 6},
     {"ok": 990, "failures": {"timeout": 10}},
     {"ok": 990, "censored": 10},
+    {"gpu_held_share": 0.02},
     {"gpu_shared_share": 0.0},
     {"gpu_throttled_share": 0.01},
     {"other_cpu_share": 0.2},

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 import http.client
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from shells import NOBODY, alive, engine, pids, says, until
 
-from inferometer.engine import place, process
-from inferometer.engine.ask import ServedModel, get, page, served_models
+from inferometer.engine import place
+from inferometer.engine.ask import ServedModel, engine_version, get, page, served_models
 from inferometer.engine.place import fill, free_port, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
-
-NOBODY = "http://127.0.0.1:1"
-
-
-def engine(script: str, log: Path, url: str = NOBODY, **env: str) -> EngineProcess:
-    return EngineProcess(Command("engine", ["/bin/sh", "-c", script], env), log, url)
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    end_s = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end_s, f"{what}: not within 20 s"
-        time.sleep(0.01)
-
-
-def says(log: Path, word: str) -> Callable[[], bool]:
-    return lambda: log.exists() and word in log.read_text()
-
-
-def alive(pid: int) -> bool:
-    """Running, and not only waiting for its parent to take note of its end."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def pids(log: Path) -> list[int]:
-    """What scripts print with `echo pid $$`."""
-    return [int(line.split()[1]) for line in log.read_text().splitlines() if "pid " in line]
 
 
 def test_the_site_fills_in_its_values() -> None:
@@ -71,10 +38,16 @@ def test_a_free_port_can_be_listened_on() -> None:
         assert listener.getsockname()[1] > 1023
 
 
+def free_row() -> int:
+    """A port that is free together with those behind it."""
+    rows = (free_port() for _ in range(100))
+    return next(first for first in rows if all(place._is_free(first + n) for n in range(1, 16)))
+
+
 def test_a_port_in_use_is_passed_by_with_all_that_stand_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = free_port()
+    first = free_row()
     monkeypatch.setattr(place, "FIRST", first)
     monkeypatch.setattr(place, "LAST", first + 10 * place.STEP)
     with socket.socket() as taken:
@@ -160,70 +133,6 @@ def test_what_runs_has_not_died_and_is_ended_at_the_end(tmp_path: Path) -> None:
     running.stop()  # again does nothing
 
 
-def test_the_whole_group_ends_even_what_will_not_hear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "STOP_S", 0.2)
-    log = tmp_path / "log"
-    worker = "sh -c 'trap \"\" TERM; echo pid $$; while :; do sleep 1; done'"
-    deaf = f"trap '' TERM; echo pid $$; {worker} & {worker} & while :; do sleep 1; done"
-    with engine(deaf, log):
-        until(lambda: len(pids(log)) == 3 if log.exists() else False, "all three start")
-        assert all(map(alive, pids(log)))
-    until(lambda: not any(map(alive, pids(log))), "all three end")
-
-
-def test_a_worker_that_outlives_its_leader_ends_too(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with engine("sh -c 'echo pid $$; sleep 60' & exit 0", log) as running:
-        until(lambda: running.died() is not None and says(log, "pid")(), "the leader ends")
-        (worker,) = pids(log)
-        assert alive(worker)
-    until(lambda: not alive(worker), "the worker ends")
-
-
-STARTS_AND_GOES = """\
-import os, pathlib, signal, sys
-from inferometer.engine.process import Command, EngineProcess
-log = pathlib.Path(sys.argv[1])
-command = Command("engine", ["/bin/sh", "-c", sys.argv[2]])
-EngineProcess(command, log, "http://127.0.0.1:1").start()
-while not log.exists() or log.read_text().count("pid") < 2:
-    pass
-"""
-
-
-@pytest.mark.parametrize("how", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_the_engine_ends_where_we_are_gone_without_stopping_it(tmp_path: Path, how: str) -> None:
-    log = tmp_path / "log"
-    engine_script = "sh -c 'echo pid $$; sleep 60' & echo pid $$; wait"
-    argv = [sys.executable, "-c", STARTS_AND_GOES + how, str(log), engine_script]
-    subprocess.run(argv, timeout=60, check=False)
-    assert len(set(pids(log))) == 2
-    until(lambda: not any(map(alive, pids(log))), "the engine and its worker end")
-
-
-def test_a_stopped_engine_leaves_no_guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-
-    class Noted(subprocess.Popen[bytes]):
-        def __init__(self, argv: Sequence[str], **options: object) -> None:
-            super().__init__(argv, **options)  # type: ignore[call-overload]
-            started.append(self)
-
-    monkeypatch.setattr(process.subprocess, "Popen", Noted)  # type: ignore[attr-defined]
-    with engine("exec sleep 60", tmp_path / "log"):
-        leader, guard = started
-        assert (leader.poll(), guard.poll()) == (None, None)
-    assert leader.returncode == -signal.SIGTERM
-    assert guard.returncode == 0
-    # Somebody may have ended the guard: the engine is stopped all the same.
-    with engine("exec sleep 60", tmp_path / "log"):
-        started[-1].kill()
-        started[-1].wait()
-    assert started[-2].returncode == -signal.SIGTERM
-
-
 Answers = dict[str, tuple[int, bytes]]
 
 
@@ -283,6 +192,33 @@ def test_a_context_limit_that_is_none_is_unknown(server: Server, limit: str) -> 
     body = b'{"data": [{"id": "m", "max_model_len": %b}]}' % limit.encode()
     server.answers["/v1/models"] = (200, body)
     assert served_models(server.url) == [ServedModel("m", None)]
+
+
+@pytest.mark.sockets
+def test_llama_cpp_tells_the_context_of_a_slot(server: Server) -> None:
+    server.answers["/v1/models"] = (200, b'{"data": [{"id": "m", "meta": {"n_ctx": 1024}}]}')
+    assert served_models(server.url) == [ServedModel("m", 1024)]
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("path", "body", "version"),
+    [
+        ("/version", b'{"version": "0.26.0"}', "0.26.0"),
+        ("/server_info", b'{"version": "0.5.17", "tp_size": 8}', "0.5.17"),
+        ("/props", b'{"build_info": "b11434-abc"}', "b11434-abc"),
+        ("/version", b"<html>", None),
+        ("/version", b'{"version": 3}', None),
+        ("/version", b"[]", None),
+        ("/version", b'{"version": "%b"}' % (b"9" * 200), None),
+        ("/version", b'{"version": "a\\nb"}', None),
+    ],
+)
+def test_the_version_that_an_engine_tells(
+    server: Server, path: str, body: bytes, version: str | None
+) -> None:
+    server.answers[path] = (200, body)
+    assert engine_version(server.url) == version
 
 
 @pytest.mark.sockets

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.engine import triage as module
-from inferometer.engine.triage import LogReader, shape_of, triage, triage_file
+from inferometer.engine.triage import STOP_MARK, LogReader, shape_of, triage, triage_file
 from inferometer.errors import InputError
 
 FAILED = {
@@ -34,6 +34,12 @@ FAILED = {
     ),
     "out of host memory": ("Out of memory: Killed process 4711 (python3) total-vm:97GB",),
     "graph capture killed": ("Capturing CUDA graphs (FULL): 31% worker 3 killed by SIGKILL",),
+    "image not pulled": (
+        "Error response from daemon: manifest for acme/x:9 not found: manifest unknown",
+    ),
+    "container not started": (
+        "Error: container-init binary not found on the host: stat /usr/libexec/podman/catatonit:",
+    ),
     "GPU missing": (
         "torch.AcceleratorError: CUDA error: invalid device ordinal",
         "GPU device may be out of range, do you have enough GPUs?",
@@ -57,6 +63,24 @@ def test_each_known_failure_is_named(name: str) -> None:
 def test_every_failure_of_the_table_has_a_log() -> None:
     table = yaml.safe_load((Path(module.__file__).parent / "data" / "log.yaml").read_text())
     assert {failure["name"] for failure in table["failures"]} == set(FAILED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: runc: runc create failed: unable to start container process: error during "
+        "container init: error setting rlimits for ready process: error setting rlimit type 7: "
+        "operation not permitted: OCI permission denied",
+        "Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied",
+        'runc create failed: exec: "vllm": executable file not found in $PATH',
+        "Error: statfs /models: no such file or directory",
+        "docker: invalid reference format.",
+    ],
+)
+def test_a_container_that_a_runtime_will_not_start_is_named(line: str) -> None:
+    (failure,) = log("INFO 01-02 03:04:05 starting", line).failures
+    assert (failure.name, failure.text) == ("container not started", line)
+    assert "site file" in failure.advice
 
 
 @pytest.mark.parametrize(
@@ -127,6 +151,23 @@ def test_a_start_on_a_cpu_that_compiles_nothing() -> None:
     }
 
 
+def test_a_start_of_llama_cpp_which_counts_from_its_own() -> None:
+    report = log(
+        "0.00.025.107 I srv  llama_server: initializing ...",
+        "1.02.179.446 I srv    load_model: loading model '/models/x.gguf'",
+        "1.09.899.989 I srv    load_model: initializing, n_slots = 4, n_ctx_slot = 1024",
+        "2.00.941.747 I srv  llama_server: listening on http://127.0.0.1:28471",
+        "2.01.244.590 I slot launch_slot_: id  3 | task 0 | processing task, is_child = 0",
+        "2.01.404.836 I slot get_availabl: id  2 | task -1 | selected slot by LRU, t_last = -1",
+    )
+    assert [(phase.name, phase.at_s) for phase in report.phases] == [
+        ("loading weights", 62),
+        ("serving", 120),
+    ]
+    assert report.facts == {"max_running": 4}
+    assert [(line.text, line.count) for line in report.routine] == [("engine statistics", 2)]
+
+
 def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> None:
     report = log(
         *(f"(EngineCore_DP{rank} pid={rank}) GPU KV cache size: 1,000 tokens" for rank in range(8)),
@@ -135,6 +176,75 @@ def test_the_pools_of_data_parallel_ranks_add_up_and_their_weights_do_not() -> N
     )
     assert report.facts["kv_pool_tokens"] == 7 * 1_000 + 5_000
     assert report.facts["weights_bytes"] == 10 * (1 << 30)
+
+
+SCRAPES = (
+    '(APIServer pid=7) INFO:     127.0.0.1:59762 - "GET /metrics HTTP/1.1" 200 OK',
+    'INFO:     127.0.0.1:52354 - "GET /health HTTP/1.1" 503 Service Unavailable',
+    '[2026-11-30 09:16:48] INFO:     10.0.0.1:41 - "GET /v1/models HTTP/1.1" 200 OK',
+    'INFO:     127.0.0.1:52354 - "GET /get_server_info HTTP/1.1" 404 Not Found',
+    'INFO:     127.0.0.1:1 - "GET /prometheus/metrics HTTP/1.1" 200 OK',
+    "srv  log_server_r: done request: GET /metrics 127.0.0.1 200",
+)
+REQUESTS = (
+    'INFO:     127.0.0.1:59762 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    '[2026-11-30 09:16:48] INFO:     127.0.0.1:4 - "POST /v1/completions HTTP/1.1" 200 OK',
+    "srv  log_server_r: done request: POST /v1/completions 127.0.0.1 200",
+)
+STATISTICS = (
+    "(APIServer pid=1) INFO 11-30 09:31:06 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 "
+    "tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs",
+    "[2026-11-30 09:16:48 TP0] Decode batch. #running-req: 8, #token: 9, gen throughput: 1.0",
+    "[2026-11-30 09:16:48 TP0] Prefill batch. #new-seq: 1, #new-token: 9, #running-req: 3",
+    "slot print_timing: id  3 | task 12 | prompt eval time =      10.00 ms",
+)
+
+
+def test_what_the_run_itself_asks_for_is_set_apart_and_no_flood() -> None:
+    report = log(*SCRAPES * 300, *REQUESTS * 40, *STATISTICS * 30, "INFO ready", "KeyError: 'x'")
+    assert report.repeated == ()
+    counted = {line.text: line.count for line in report.routine}
+    assert counted == {
+        "scrapes and health probes": 300 * len(SCRAPES),
+        "requests": 40 * len(REQUESTS),
+        "engine statistics": 30 * len(STATISTICS),
+    }
+    assert sum(line.line_share for line in report.routine) == pytest.approx(
+        1 - 2 / report.lines, abs=1e-9
+    )
+    assert report.last == ("INFO ready", "KeyError: 'x'")
+    assert report.failures == ()
+
+
+def test_requests_that_are_refused_are_a_flood_like_any_other() -> None:
+    """Lines of a shape differ in their status alone, whichever comes first."""
+    refused = REQUESTS[0].replace("200 OK", "400 Bad Request")
+    failed = REQUESTS[0].replace("200 OK", "503 Service Unavailable")
+    for lines in ((REQUESTS[0], refused, failed), (refused, failed, REQUESTS[0])):
+        report = log(*lines * 100)
+        assert {line.text: line.count for line in report.routine} == {"requests": 100}
+        assert sum(line.count for line in report.repeated) == 200
+
+
+def test_a_flood_behind_an_access_log_is_named_by_its_share_of_the_whole_log() -> None:
+    report = log(*[SCRAPES[0]] * 600, *["WARNING block 7 split"] * 300, *map(str, "abcdefghij"))
+    (line,) = report.repeated
+    assert (line.text, line.count) == ("WARNING block # split", 300)
+    assert line.line_share == pytest.approx(300 / 910)
+    assert report.last == tuple("cdefghij")
+
+
+def test_the_last_words_are_found_however_long_a_flood_goes_on_behind_them() -> None:
+    report = log("INFO up", "KeyError: 'x'", *["WARNING again 5"] * 5000, *[SCRAPES[0]] * 5000)
+    assert report.last == ("INFO up", "KeyError: 'x'")
+
+
+def test_what_an_engine_says_of_its_own_end_is_no_failure() -> None:
+    late = "EngineDeadError: EngineCore encountered an issue."
+    report = log("INFO up", STOP_MARK, late, "bye")
+    assert report.failures == ()
+    assert report.last == ("INFO up",)
+    assert [failure.name for failure in log(late, STOP_MARK).failures] == ["worker died"]
 
 
 def test_one_warning_that_floods_a_log_is_named_with_its_shares() -> None:

@@ -12,7 +12,6 @@ import sysconfig
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "<|tool|>"]
@@ -103,12 +102,20 @@ TOKENIZER = {
 }
 
 
-def write(folder: Path) -> None:
-    """All files of the model."""
+def write_texts(folder: Path, made: Tokenizer) -> None:
+    """All files of the model but its weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer().save(str(folder / "tokenizer.json"))
+    made.save(str(folder / "tokenizer.json"))
     for name, content in (("config", CONFIG), ("tokenizer_config", TOKENIZER)):
         (folder / f"{name}.json").write_text(json.dumps(content, indent=1))
+
+
+def write(folder: Path) -> None:
+    """All files of the model."""
+    # Only engines' environments have it.
+    from safetensors.numpy import save_file
+
+    write_texts(folder, tokenizer())
     tensors = weights(np.random.default_rng(0))
     save_file(tensors, str(folder / "model.safetensors"), metadata={"format": "pt"})
 

@@ -97,6 +97,17 @@ EXPECTED: dict[str, dict[str, float]] = {
     "llamacpp": {
         "running": 4,
         "waiting": 9,
+        "prefix_queries device": 800,
+        "prefix_hits device": 160,
+        "prompt_tokens": 800,
+        "prompt_tokens_cached": 160,
+        "prompt_tokens_computed": 640,
+        "generation_tokens": 1500,
+        **dict.fromkeys(SPEC, 0),
+    },
+    "llamacpp-older": {
+        "running": 4,
+        "waiting": 9,
         "prompt_tokens_computed": 640,
         "generation_tokens": 1500,
         **dict.fromkeys(SPEC, 0),

@@ -36,6 +36,19 @@ class Faults(StrEnum):
     FLOODS = "floods"
     DIES = "dies"
     REFUSES = "refuses"
+    OTHER_VERSION = "other-version"
+    PORT_TAKEN = "port-taken"
+    NO_GPU = "no-gpu"
+    NO_PERMISSION = "no-permission"
+
+
+LAST_WORDS = {
+    Faults.PORT_TAKEN: "OSError: [Errno 98] Address already in use",
+    Faults.NO_GPU: "torch.AcceleratorError: CUDA error: invalid device ordinal",
+    Faults.NO_PERMISSION: "Unable to open /dev/kfd read-write: Permission denied",
+}
+"""Of those that end before they serve."""
+VERSION = "0.26.0+cu129"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -54,6 +67,8 @@ class Handler(BaseHTTPRequestHandler):
             self._page()
         elif self.path == "/v1/models":
             self._answer(200, json.dumps({"data": [{"id": "fake", "max_model_len": 4096}]}))
+        elif self.path == "/version" and self.fault is Faults.OTHER_VERSION:
+            self._answer(200, json.dumps({"version": VERSION}))
         else:
             self._answer(200 if self.path == "/health" else 404, "")
 
@@ -114,6 +129,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.fault is Faults.REFUSES:
         parser.error("unrecognized arguments: --no-such-flag 1")
+    if given.fault in LAST_WORDS:
+        print("INFO 01-02 03:04:05 starting", LAST_WORDS[given.fault], sep="\n")
+        sys.exit(1)
     Handler.fault = given.fault
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Handler)
     server.daemon_threads = True

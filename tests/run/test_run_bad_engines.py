@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from fake_engine import DIES_AT, Faults
+from fake_engine import DIES_AT, LAST_WORDS, VERSION, Faults
 from sweep_setup import RUNNERS, Files, Seen, make_sweep
 
 from inferometer.core import Result
@@ -28,13 +28,17 @@ ORDER = (
     Faults.DIES,
     Faults.REFUSES,
     Faults.STALLS,
+    Faults.OTHER_VERSION,
+    Faults.PORT_TAKEN,
+    Faults.NO_GPU,
+    Faults.NO_PERMISSION,
 )
 """The concurrency of a point is 1 + the place of its fault: a recipe may ask for the one only."""
 MISSING = len(ORDER) + 1
 """And one whose program is not there."""
 MASTER = """\
 bad:
-  image: none
+  image: acme/fake:v0.25.1
   model: fake
   model-prefix: fake
   precision: fp8
@@ -188,6 +192,45 @@ def test_a_refused_flag_is_named_before_anything_is_loaded(bad: Bad) -> None:
     assert "unrecognized arguments: --no-such-flag 1" in said
     assert "inferometer launch" in said
     assert not (bad.point(conc).path / "records.parquet").exists()
+
+
+def test_another_version_than_the_plans_makes_an_invalid_point_and_is_named(bad: Bad) -> None:
+    point = bad.point(1 + ORDER.index(Faults.OTHER_VERSION))
+    result = bad.result(Faults.OTHER_VERSION)
+    assert point.client().engine_version == VERSION
+    (reason,) = (r for r in result.verdict.reasons if r.code == "engine_version")
+    assert reason.level == result.verdict.level == "invalid"
+    assert reason.message == (
+        f"the plan's image names fake 0.25.1, and the engine says it is {VERSION}: "
+        "what was measured is another engine"
+    )
+    # The load went on, and what the client saw stands.
+    assert result.counts["ok"] == result.counts["sent"] == REQUESTS
+    # One that tells no version is not blamed for it.
+    assert bad.point(1 + ORDER.index(Faults.FLOODS)).client().engine_version is None
+    codes = {reason.code for reason in bad.result(Faults.FLOODS).verdict.reasons}
+    assert "engine_version" not in codes
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "advice"),
+    [
+        (Faults.PORT_TAKEN, "port taken", "another process listens on the port"),
+        (Faults.NO_GPU, "GPU missing", "compare CUDA_VISIBLE_DEVICES"),
+        (Faults.NO_PERMISSION, "GPU missing", "or may not be used"),
+    ],
+)
+def test_an_engine_that_cannot_have_what_it_needs_is_no_point_and_says_what(
+    bad: Bad, fault: Faults, name: str, advice: str
+) -> None:
+    point = bad.point(1 + ORDER.index(fault))
+    said = bad.failure(1 + ORDER.index(fault))
+    assert said.startswith(f"the engine ended with exit code 1; {name} (line ")
+    assert LAST_WORDS[fault] in said
+    assert advice in said
+    assert not point.done
+    assert point.failure() == said
+    assert not (point.path / "records.parquet").exists()
 
 
 def test_a_missing_engine_is_named(bad: Bad) -> None:

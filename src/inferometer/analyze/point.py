@@ -29,12 +29,14 @@ from inferometer.analyze.selfcheck import (
     token_figures,
 )
 from inferometer.analyze.sessions import session_figures
+from inferometer.analyze.started import gpu_held_share, version_problem
 from inferometer.analyze.throughput import cached_share, occupancy_figures, rate_figures
 from inferometer.analyze.verdict import Evidence, judge
 from inferometer.analyze.window import Windows, find_windows, sent_inside
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuRelease,
     GpuReport,
     LaunchPlan,
     MetricsReport,
@@ -79,6 +81,8 @@ class PointInputs:
     versions: Versions
     slos: tuple[Slo, ...] = ()
     metrics: MetricsReport | None = None
+    engine_version: str | None = None
+    release: GpuRelease | None = None
 
 
 def analyze_point(inputs: PointInputs) -> Result:
@@ -215,6 +219,10 @@ def _evidence(
         acceptance_length=figures["acceptance_length"].value,
         acceptance_target=figures["acceptance_target"].value,
         drafts=figures["engine_drafts"].value,
+        version_problem=version_problem(
+            inputs.plan.image, inputs.point.framework, inputs.engine_version
+        ),
+        gpu_held_share=gpu_held_share(inputs.release, inputs.gpus),
     )
 
 

@@ -65,6 +65,11 @@ GPU_SHARED_DEGRADED = 0.0
 THROTTLED_DEGRADED = 0.01
 """Held down by heat or hardware for more than 1 % of the window: another card than the one named.
 At its power limit a card is as it was built to be, and that is no fault."""
+GPU_HELD_DEGRADED = 0.02
+"""A driver's own share of a card is below 1 %. More was left by an engine before this one, or is
+somebody else's: engines size their KV pool by what is free."""
+GPU_HELD_INVALID = 0.10
+"""With a tenth of the card gone the pool is another one than the launch asks for."""
 CLOCK_STEP_DEGRADED_S = 0.5
 """Stamps are monotonic and cannot step; the wall clock they are told by can, and then no outside
 log can be laid beside the run."""
@@ -104,6 +109,8 @@ class Code(StrEnum):
     HOST_SHARED = "host_shared"
     CLOCK_STEP = "clock_step"
     ACCEPTANCE_OFF = "acceptance_off"
+    ENGINE_VERSION = "engine_version"
+    GPU_MEMORY_HELD = "gpu_memory_held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +156,10 @@ class Evidence:
     """Of a simulated acceptance; None where the model judges its drafts."""
     drafts: float | None = None
     """Verifications in the window; None where the engine counts none."""
+    version_problem: str | None = None
+    """How the engine's own version differs from the one that the plan names."""
+    gpu_held_share: float | None = None
+    """Of a GPU's memory, in use before the engine was started."""
 
     @property
     def failed(self) -> int:
@@ -391,6 +402,20 @@ def _acceptance(seen: Evidence) -> list[Reason]:
     return _graded(Code.ACCEPTANCE_OFF, off, ACCEPTANCE_DEGRADED, None, text)
 
 
+def _version(seen: Evidence) -> list[Reason]:
+    if seen.version_problem is None:
+        return []
+    return [Reason(Code.ENGINE_VERSION, "invalid", seen.version_problem, None, None)]
+
+
+def _held(seen: Evidence) -> list[Reason]:
+    share = seen.gpu_held_share
+    if share is None:
+        return []
+    text = f"{share:.1%} of a GPU's memory were in use before the engine was started"
+    return _graded(Code.GPU_MEMORY_HELD, share, GPU_HELD_DEGRADED, GPU_HELD_INVALID, text)
+
+
 RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _engine_died,
     _window,
@@ -413,4 +438,6 @@ RULES: tuple[Callable[[Evidence], list[Reason]], ...] = (
     _throttled,
     _clock_step,
     _acceptance,
+    _version,
+    _held,
 )

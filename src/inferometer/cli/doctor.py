@@ -17,7 +17,7 @@ from inferometer.cli.clientdoctor import examine_client
 from inferometer.core import Result
 from inferometer.engine.triage import LogReport, triage_file
 from inferometer.errors import InputError, Problem
-from inferometer.store import PointDir, RunDir
+from inferometer.store import ClientFile, PointDir, RunDir
 
 EXAMPLES = """\b
 Examples:
@@ -43,6 +43,8 @@ class Examined:
     result: Result | None
     failure: str | None
     log_problem: str | None = None
+    held: str | None = None
+    """What the engine did not give back."""
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -106,8 +108,18 @@ def _examined(target: Path) -> Iterator[Examined]:
 def _of_point(folder: PointDir) -> Examined:
     log = triage_file(folder.server_log) if folder.server_log.exists() else None
     result = folder.result() if folder.done else None
-    lost = folder.client().log_problem if folder.done else None
-    return Examined(folder.path.name, log, result, folder.failure(), lost)
+    client = folder.client() if folder.done else None
+    lost = None if client is None else client.log_problem
+    return Examined(folder.path.name, log, result, folder.failure(), lost, _held(client))
+
+
+def _held(client: ClientFile | None) -> str | None:
+    """GPU memory and processes that outlived a stop."""
+    if client is None:
+        return None
+    memory = None if client.release is None else client.release.told()
+    left = f"processes {', '.join(map(str, client.left))} would not end" if client.left else None
+    return "; ".join(text for text in (memory, left) if text) or None
 
 
 def _lines(found: Examined) -> Iterator[str]:
@@ -118,6 +130,8 @@ def _lines(found: Examined) -> Iterator[str]:
         yield f"  {found.result.verdict.level}"
         for reason in found.result.verdict.reasons:
             yield f"    {reason.code}: {reason.message}"
+    if found.held is not None:
+        yield f"  not given back: {found.held}"
     if found.log_problem is not None:
         yield f"  {found.log_problem}: what follows is of its first part"
     if found.log is not None:
@@ -133,6 +147,11 @@ def _log_lines(log: LogReport) -> Iterator[str]:
         yield f"  {phase.name}{at} (line {phase.line:,})"
     for name, value in log.facts.items():
         yield f"  {name.replace('_', ' ')}: {_fact(name, value)}"
+    for line in log.routine:
+        yield (
+            f"  set apart, {line.text}: {line.count:,} lines, {line.line_share:.0%} of the lines, "
+            f"{line.byte_share:.0%} of the bytes"
+        )
     for line in log.repeated:
         yield (
             f"  flood: {line.line_share:.0%} of the lines, {line.byte_share:.0%} of the bytes: "
@@ -157,6 +176,7 @@ def _as_json(found: Examined) -> dict[str, object]:
         "name": found.name,
         "failure": found.failure,
         "log_problem": found.log_problem,
+        "held": found.held,
         "verdict": None if found.result is None else asdict(found.result.verdict),
         "log": None if found.log is None else asdict(found.log),
         "advice": [asdict(advice) for advice in found.advice],

@@ -14,7 +14,7 @@ from inferometer.core.deployment import (
     SideProcess,
     launch_name,
 )
-from inferometer.core.gpu import Gpu, GpuReading, GpuReport, PowerField, Throttle
+from inferometer.core.gpu import Gpu, GpuReading, GpuRelease, GpuReport, PowerField, Throttle
 from inferometer.core.plan import (
     Arrival,
     ClientSettings,
@@ -69,6 +69,7 @@ __all__ = [
     "FixedSeqLen",
     "Gpu",
     "GpuReading",
+    "GpuRelease",
     "GpuReport",
     "KvOffload",
     "KvTransfer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,3 +71,31 @@ class GpuReport:
     chosen_by: str | None
     """How the deployment was told apart: `processes`, `memory`, `all`."""
     problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRelease:
+    """Memory of the machine's GPUs around an engine that was started here, bytes by UUID."""
+
+    before_bytes: Mapping[str, float]
+    """In use before it was started, whoever has it."""
+    held_bytes: Mapping[str, float]
+    """More than before, still in use when `waited_s` had passed since its end; empty: all is free
+    again."""
+    waited_s: float
+    processes: Mapping[str, tuple[int, ...]]
+    """On the GPUs of `held_bytes`, where the driver tells."""
+
+    def told(self) -> str | None:
+        """What is still held, in words; None where nothing is."""
+        if not self.held_bytes:
+            return None
+        cards = [
+            f"{held / 1e9:.1f} GB of {uuid}{_by(self.processes.get(uuid, ()))}"
+            for uuid, held in self.held_bytes.items()
+        ]
+        return f"{self.waited_s:.0f} s after the engine's end {', '.join(cards)} are not free again"
+
+
+def _by(pids: tuple[int, ...]) -> str:
+    return f" (processes {', '.join(map(str, pids))})" if pids else ""

@@ -22,13 +22,20 @@ import orjson
 from inferometer.errors import EngineError, InputError, Problem, without
 
 MAX_PAGE_BYTES = 16 * 1024 * 1024
+VERSIONS = (
+    ("/version", "version"),  # vLLM, TensorRT-LLM
+    ("/server_info", "version"),  # SGLang
+    ("/get_server_info", "version"),  # SGLang, before
+    ("/props", "build_info"),  # llama.cpp
+)
+MAX_VERSION = 100
 FIRST_TOKEN_S = 600.0
 """A first request may compile kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """One entry of `/v1/models`; vLLM and its kin add the context limit."""
+    """One entry of `/v1/models`; vLLM and its kin add the context limit, llama.cpp a slot's."""
 
     id: str
     max_model_len: int | None
@@ -121,7 +128,7 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
         if status != 200:
             raise EngineError(f"{url}: answered HTTP {status}")
         listed = orjson.loads(body)
-        return [ServedModel(str(m["id"]), _limit(m.get("max_model_len"))) for m in listed["data"]]
+        return [ServedModel(str(m["id"]), _context(m)) for m in listed["data"]]
     except (OSError, http.client.HTTPException) as error:
         raise EngineError(f"{url}: no answer ({_reason(error)})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -131,6 +138,13 @@ def served_models(base_url: str, timeout_s: float = 5.0) -> list[ServedModel]:
 def _reason(error: Exception) -> str:
     """The system's own words."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _context(model: Mapping[str, Any]) -> int | None:
+    """The limit by whichever name there is."""
+    meta = model.get("meta")
+    slot = meta.get("n_ctx") if isinstance(meta, dict) else None
+    return _limit(model.get("max_model_len")) or _limit(slot)
 
 
 def _limit(value: object) -> int | None:
@@ -161,6 +175,19 @@ def generates(base_url: str, model: str, timeout_s: float = FIRST_TOKEN_S) -> No
         if status not in (404, 405):
             break
     raise EngineError(refused[-1])
+
+
+def engine_version(base_url: str) -> str | None:
+    """The version that an engine tells of itself; None where it does not."""
+    for path, name in VERSIONS:
+        try:
+            status, body = page(f"{base_url}{path}", 5.0)
+            said = orjson.loads(body)[name] if status == 200 else None
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(said, str) and 0 < len(said) <= MAX_VERSION and said.isprintable():
+            return said
+    return None
 
 
 def healthy(base_url: str) -> bool:

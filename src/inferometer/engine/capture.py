@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO
 
-from inferometer.engine.triage import LogReader, LogReport
+from inferometer.engine.triage import STOP_MARK, LogReader, LogReport
 
 HEAD_BYTES = 16 << 20
 """A start of eight ranks at debug level is a few MiB."""
@@ -35,6 +35,7 @@ class LogCapture:
         self._reader = LogReader()
         self._lock = threading.Lock()
         self._written = 0
+        self._head: BinaryIO | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, read_end: int) -> None:
@@ -49,6 +50,10 @@ class LogCapture:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
+    def mark_stop(self) -> None:
+        """Note in the log that what comes next is the engine's end, as asked for."""
+        self._take(f"{STOP_MARK}\n".encode())
+
     @property
     def phase(self) -> str | None:
         """How far the start has come, by what was printed."""
@@ -62,16 +67,23 @@ class LogCapture:
 
     def _run(self, pipe: BinaryIO) -> None:
         with pipe, contextlib.ExitStack() as cleanup:
-            head = None
             try:
                 head = cleanup.enter_context(self._log.open("ab", buffering=0))
             except OSError as error:
                 self._lost(error)
-            for line in iter(lambda: pipe.readline(LINE_BYTES), b""):
+            else:
                 with self._lock:
-                    self._reader.take(line)
-                if head is not None:
-                    self._keep(head, line)
+                    self._head = head
+            for line in iter(lambda: pipe.readline(LINE_BYTES), b""):
+                self._take(line)
+            with self._lock:
+                self._head = None
+
+    def _take(self, line: bytes) -> None:
+        with self._lock:
+            self._reader.take(line)
+            if self._head is not None:
+                self._keep(self._head, line)
 
     def _lost(self, error: OSError) -> None:
         self.problem = f"the log could not be kept: {error.strerror}"

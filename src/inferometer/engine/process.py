@@ -1,7 +1,8 @@
 """Start a launch plan as a local process, wait until it serves, stop it for certain.
 
-Does not know what the engine is: health, model list, exit code and log are all it looks at. It
-only ever ends the process group that it started, and does so even where it is itself killed.
+Does not know what the engine is: health, model list, exit code and log are all it looks at. Each is
+the child of a keeper (`keeper.py`), which ends it with all that it ever started, and nothing else;
+also where this process is killed.
 """
 
 from __future__ import annotations
@@ -20,37 +21,25 @@ from typing import Self
 
 from inferometer.engine.ask import healthy, served_models
 from inferometer.engine.capture import LogCapture
+from inferometer.engine.keeper import CLEANUP_S, KILL_S
 from inferometer.errors import EngineError
 
 POLL_S = 0.05
 STOP_S = 10.0
-"""After SIGTERM, how long before SIGKILL."""
+"""For the leader to end its own, then for all that is left, before SIGKILL."""
 TAIL_LINES = 5
 DRAIN_S = 1.0
 """For the last words of an engine that has ended to come through its pipe."""
 
-# A process group outlives whoever started it: after a kill -9 of ours an engine would hold its port
-# and its GPUs for ever. So a shell waits at a pipe of ours. A line says that the engine is stopped;
-# the end of the pipe without one, that we are gone.
-GUARD = """
-read -r stopped && exit 0
-group=$1
-shift
-kill -s TERM -- "-$group"
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    sleep 1
-    kill -s 0 -- "-$group" || break
-done
-kill -s KILL -- "-$group"
-if [ $# -gt 0 ]; then "$@"; fi
-"""
-CLEANUP_S = 60.0
+KEEPER = Path(__file__).with_name("keeper.py")
+ENDS_S = 2 * STOP_S + KILL_S + CLEANUP_S
+"""How long a keeper may take to end all that it keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start. `name` is for messages; `cleanup`, run once the process group is gone, ends
-    what does not end with it: a container.
+    """What to start. `name` is for messages; `cleanup` ends what does not end with its processes: a
+    container. `explain` says what an exit code means, where it is not the program's own.
     """
 
     name: str
@@ -58,19 +47,24 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
     cleanup: Sequence[str] = ()
+    explain: Callable[[int], str | None] | None = None
 
 
 class EngineProcess:
-    """One engine, router or side process, as a process group of its own; leaving the context stops
-    it. `base_url` is where it answers.
+    """One engine, router or side process; leaving the context stops it. `base_url` is where it
+    answers. `left` are processes of it that would not end.
     """
 
     def __init__(self, command: Command, log: Path, base_url: str) -> None:
         self.base_url = base_url
         self.log = LogCapture(log)
+        self.left: tuple[int, ...] = ()
         self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._leader: int | None = None
+        self._code: int | None = None
+        self._said = b""
+        self._means: str | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -90,16 +84,19 @@ class EngineProcess:
         argv = list(command.argv)
         if argv[0] == "inferometer":
             argv = [sys.executable, "-m", *argv]
+        folder = "" if command.folder is None else str(command.folder)
+        keeper = [sys.executable, "-I", "-S", str(KEEPER), str(STOP_S), folder, str(len(argv))]
         read_end, write_end = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                argv,
-                cwd=command.folder,
+            self._keeper = subprocess.Popen(
+                [*keeper, *argv, *command.cleanup],
                 env={**os.environ, **command.env},
-                stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=subprocess.STDOUT,
-                # A group of its own: a Ctrl-C at the terminal is ours to pass on.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=write_end,
+                # Unbuffered: the pipe is read by `_listen` too.
+                bufsize=0,
+                # A Ctrl-C at the terminal is ours to pass on.
                 start_new_session=True,
             )
         except OSError as error:
@@ -108,17 +105,16 @@ class EngineProcess:
         finally:
             os.close(write_end)
         self.log.start(read_end)
-        try:
-            self._guard = subprocess.Popen(
-                ["/bin/sh", "-c", GUARD, "guard", str(self._process.pid), *command.cleanup],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError:
-            self.stop()
-            raise
+        assert self._keeper.stdout is not None
+        # Waits for one line: the keeper says at once whether it could start the engine.
+        said, _, number = self._keeper.stdout.readline().decode().partition(" ")
+        if said == "started":
+            self._leader = int(number)
+            os.set_blocking(self._keeper.stdout.fileno(), False)
+            return
+        self.stop()
+        reason = os.strerror(int(number)) if said == "failed" else "its keeper ended"
+        raise EngineError(f"cannot start {argv[0]!r}: {reason}")
 
     @property
     def name(self) -> str:
@@ -127,15 +123,47 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """The leader of the process group; None before the start."""
-        return None if self._process is None else self._process.pid
+        """The parent of all its processes; None before the start."""
+        return None if self._keeper is None else self._keeper.pid
 
     def died(self) -> str | None:
         """How it ended, with its last words; None while it runs."""
-        if self._process is None or (code := self._process.poll()) is None:
+        if (how := self._how()) is None:
             return None
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"the {self.name} {how}; {self.last_words()}"
+
+    def ended(self) -> int | None:
+        """Its exit code, for one that is to end by itself; None while it runs."""
+        return None if self._how() is None else (self._code if self._code is not None else -9)
+
+    def _how(self) -> str | None:
+        self._listen()
+        if self._leader is None:
+            return None
+        if (code := self._code) is None:
+            assert self._keeper is not None
+            return None if self._keeper.poll() is None else "lost its keeper, which was killed"
+        if self._command.explain is not None and self._means is None:
+            # Once: a runtime is asked, and later what it knows is gone.
+            self._means = self._command.explain(code) or ""
+        if self._means:
+            return f"ended with exit code {code}: {self._means}"
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def _listen(self) -> None:
+        """Take what the keeper has told since."""
+        if self._keeper is None or self._keeper.stdout is None or self._keeper.stdout.closed:
+            return
+        with contextlib.suppress(BlockingIOError):
+            while told := os.read(self._keeper.stdout.fileno(), 4096):
+                self._said += told
+        *lines, self._said = self._said.split(b"\n")
+        for line in lines:
+            word, _, rest = line.decode().partition(" ")
+            if word == "ended":
+                self._code = int(rest)
+            elif word == "left":
+                self.left = tuple(map(int, rest.split()))
 
     def wait_ready(self, deadline_s: float, tick: Callable[[], None]) -> None:
         """Until `/health` answers 200 and a model is served; `tick` is called between polls.
@@ -159,7 +187,7 @@ class EngineProcess:
 
     def last_words(self) -> str:
         """The end of the log, for a message."""
-        if (process := self._process) is not None and process.poll() is not None:
+        if self._leader is not None and self._how() is not None:
             self.log.finish(DRAIN_S)
         report = self.log.report()
         if report.failures:
@@ -170,27 +198,32 @@ class EngineProcess:
         return said if self.log.problem is None else f"{said} ({self.log.problem})"
 
     def stop(self) -> None:
-        """End the whole group: politely, then for certain."""
-        process, guard = self._process, self._guard
-        if process is None:
+        """End all of it: politely, then for certain."""
+        keeper = self._keeper
+        if keeper is None or keeper.stdin is None or keeper.stdin.closed:
             return
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
-        # Also where the leader is gone: a worker it left behind would hold the port and the GPU.
-        self._signal(signal.SIGKILL)
-        process.wait()
+        self.log.mark_stop()
+        with contextlib.suppress(BrokenPipeError):
+            keeper.stdin.write(b"stop\n")
+        keeper.stdin.close()
+        try:
+            keeper.wait(ENDS_S)
+        except subprocess.TimeoutExpired:
+            keeper.kill()
+            keeper.wait()
+        self._listen()
+        if keeper.returncode != 0 and self._leader is not None:
+            self._end_group(self._leader)
         self.log.finish(STOP_S)
+        assert keeper.stdout is not None
+        keeper.stdout.close()
+
+    def _end_group(self, leader: int) -> None:
+        """Somebody killed the keeper: what it kept and is still the leader's group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader, signal.SIGKILL)
         if self._command.cleanup:
             _run(self._command.cleanup)
-        if guard is not None:
-            guard.communicate(b"stopped\n")
-            self._guard = None
-
-    def _signal(self, number: int) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 def _run(argv: Sequence[str]) -> None:

@@ -31,6 +31,8 @@ MIN_REPEATS = 20
 """Fewer lines alike are no flood, however short the log."""
 LAST_LINES = 8
 OTHER = "(other lines)"
+STOP_MARK = "inferometer: the engine is asked to end"
+"""A line of ours in a kept log. Behind it engines complain of workers that end: no failure."""
 
 _STAMP = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*|\d\d-\d\d \d\d:\d\d:\d\d[.,]?\d*"
@@ -41,6 +43,10 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
 """Engines of a data-parallel deployment write one log; each names its rank so."""
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_SINCE_START = re.compile(r"^(\d+)\.(\d\d)\.\d{3}\.\d{3} [A-Z] ")
+"""llama.cpp's own: minutes, seconds, milliseconds and microseconds since it started."""
+_ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
+"""A line of an access log, whatever came of the request."""
 DAY_S = 86_400
 
 
@@ -63,6 +69,7 @@ class _Failure(_Strict):
 class _Table(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
+    routine: list[_Strict]
     phases: list[_Strict]
     facts: list[_Fact]
     failures: list[_Failure]
@@ -108,7 +115,9 @@ class LogReport:
     repeated: tuple[Repeated, ...]
     failures: tuple[Failure, ...]
     last: tuple[str, ...]
-    """The last lines that say something: no repeated one."""
+    """The last lines that say something: no repeated and no routine one."""
+    routine: tuple[Repeated, ...] = ()
+    """Lines that any sound run has many of, by the names of the table; no flood however many."""
 
     @property
     def phase(self) -> str | None:
@@ -117,6 +126,7 @@ class LogReport:
 
 
 class _Known(NamedTuple):
+    routine: list[tuple[str, re.Pattern[str]]]
     phases: list[tuple[str, re.Pattern[str]]]
     facts: list[tuple[str, int, re.Pattern[str]]]
     summed: frozenset[str]
@@ -128,6 +138,7 @@ def _known() -> _Known:
     text = resources.files("inferometer.engine").joinpath("data", "log.yaml").read_text("utf-8")
     table = TypeAdapter(_Table).validate_python(yaml.safe_load(text))
     return _Known(
+        [(r.name, _any(r.patterns)) for r in table.routine],
         [(p.name, _any(p.patterns)) for p in table.phases],
         [(f.name, f.scale, re.compile(p, re.I)) for f in table.facts for p in f.patterns],
         frozenset(f.name for f in table.facts if f.ranks == "sum"),
@@ -162,11 +173,14 @@ class LogReader:
     def __init__(self) -> None:
         self._lines = self._bytes = 0
         self._shapes: dict[str, list[int]] = {}
+        self._routine: dict[str, list[int]] = {}
+        self._answers: dict[str, bool] = {}
         self._phases: dict[str, LogPhase] = {}
         self._facts: dict[str, dict[str, float]] = {}
         self._telling: set[str] = set()
         self._failures: dict[str, Failure] = {}
         self._last: deque[tuple[str, str]] = deque(maxlen=64)
+        self._stopped = False
         self._first_s: int | None = None
         self._at_s: int | None = None
 
@@ -181,31 +195,44 @@ class LogReader:
         self._lines += 1
         self._bytes += len(raw)
         for text in _parts(raw):
+            self._stopped = self._stopped or text == STOP_MARK
             shape = shape_of(text)
+            if (name := self._routine_of(shape, text)) is not None:
+                counted = self._routine.setdefault(name, [0, 0])
+                counted[0] += 1
+                counted[1] += len(text) + 1
+                continue
             seen = self._shapes.get(shape)
             if seen is None:
                 if len(self._shapes) >= MAX_SHAPES:
                     shape = OTHER
                 seen = self._shapes.setdefault(shape, [0, 0])
-                self._match(text)
+                if not self._stopped:
+                    self._match(text)
                 if self._take_facts(text):
                     self._telling.add(shape)
             elif shape in self._telling:
                 self._take_facts(text)
             seen[0] += 1
             seen[1] += len(text) + 1
-            self._last.append((shape, text))
+            if not self._stopped and not self._loud(seen[0]):
+                self._last.append((shape, text))
 
     def report(self) -> LogReport:
         """What has been seen."""
-        total = max(1, sum(count for count, _ in self._shapes.values()))
-        size = max(1, sum(size for _, size in self._shapes.values()))
+        counted = [*self._shapes.values(), *self._routine.values()]
+        total = max(1, sum(count for count, _ in counted))
+        size = max(1, sum(held for _, held in counted))
         repeated = [
             Repeated(shape, count, count / total, held / size)
             for shape, (count, held) in self._shapes.items()
             if count >= MIN_REPEATS
             and shape != OTHER
             and max(count / total, held / size) >= DOMINANT_SHARE
+        ]
+        routine = [
+            Repeated(name, count, count / total, held / size)
+            for name, (count, held) in self._routine.items()
         ]
         loud = {line.text for line in repeated}
         said = [text for shape, text in self._last if shape not in loud]
@@ -221,7 +248,23 @@ class LogReader:
             repeated=tuple(sorted(repeated, key=lambda r: -r.count)),
             failures=tuple(sorted(self._failures.values(), key=lambda f: order.index(f.name))),
             last=tuple(said[-LAST_LINES:]),
+            routine=tuple(sorted(routine, key=lambda r: -r.count)),
         )
+
+    def _loud(self, count: int) -> bool:
+        """Whether a line seen so often would push all else out of the last ones."""
+        return count >= MIN_REPEATS and count >= DOMINANT_SHARE * self._lines
+
+    def _routine_of(self, shape: str, text: str) -> str | None:
+        """Which routine a line is. Lines of a shape differ in their status alone, so each of an
+        access log is looked at, and one line of every other shape.
+        """
+        if self._answers.get(shape) is False:
+            return None
+        found = next((name for name, known in _known().routine if known.search(text)), None)
+        if shape not in self._answers and len(self._answers) < MAX_SHAPES:
+            self._answers[shape] = found is not None or _ASKED.search(text) is not None
+        return found
 
     def _ordered(self) -> list[LogPhase]:
         order = [name for name, _ in _known().phases]
@@ -251,6 +294,9 @@ class LogReader:
 
     def _since(self, text: str) -> None:
         """Seconds from the log's first stamp to this line's; a day has passed where it is less."""
+        if since := _SINCE_START.match(text):
+            self._at_s = int(since[1]) * 60 + int(since[2])
+            return
         if (found := _CLOCK.search(text)) is None:
             return
         at_s = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])

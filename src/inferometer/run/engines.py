@@ -13,17 +13,34 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from inferometer.core import LaunchPlan, Point, SideProcess
-from inferometer.engine.ask import generates, get, served_models
-from inferometer.engine.container import image_digest, remove_argv, run_argv
+from inferometer.core import GpuRelease, LaunchPlan, Point, SideProcess
+from inferometer.engine.ask import engine_version, generates, get, served_models
+from inferometer.engine.container import (
+    Container,
+    Image,
+    Launch,
+    how_it_ended,
+    inspect_image,
+    passed_env,
+    pull_argv,
+    remove_argv,
+    run_argv,
+)
 from inferometer.engine.place import fill, fill_text, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.engine.triage import LogReport
-from inferometer.errors import EngineError, InputError, Problem
+from inferometer.errors import EngineError, InputError, Interrupted, Problem
 from inferometer.load.endpoints import parse_base_url
+from inferometer.observe.release import Release
+from inferometer.plan.templates import is_site_placeholder
 from inferometer.run.site import Site
 
 ROUTER_READY_S = 300.0
+PULL_S = 3_600.0
+"""Images of engines are 10 to 40 GB."""
+POLL_S = 0.5
+FILES = "files"
+_PLACEHOLDER = re.compile(r"\{([a-z0-9_+]+)\}")
 SIDE_SETTLES_S = 2.0
 """A store or a server of caches binds its port at once, or ends with the reason."""
 
@@ -33,6 +50,12 @@ class RunningEngine(Protocol):
 
     base_url: str
     image_digest: str | None
+    version: str | None
+    release: GpuRelease | None
+    """Once it has ended: whether its GPUs are free again."""
+
+    @property
+    def left(self) -> tuple[int, ...]: ...
 
     @property
     def pid(self) -> int | None: ...
@@ -53,6 +76,9 @@ class ExternalEngine:
     pid: int | None = None
     image_digest: str | None = None
     log_problem: str | None = None
+    version: str | None = None
+    release: GpuRelease | None = None
+    left: tuple[int, ...] = ()
 
     def died(self) -> str | None:
         """Not ours to know; its failures show in the requests."""
@@ -72,6 +98,13 @@ class StartedEngine:
     beside: tuple[EngineProcess, ...]
     image_digest: str | None
     """Of the image that it runs from; None where it runs outside of a container."""
+    version: str | None = None
+    release: GpuRelease | None = None
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """Processes that would not end, once all were stopped."""
+        return tuple(pid for process in (self.engine, *self.beside) for pid in process.left)
 
     @property
     def pid(self) -> int | None:
@@ -133,14 +166,35 @@ def running(
     """
     if base_url is not None:
         served_models(base_url)
-        yield ExternalEngine(base_url)
+        yield ExternalEngine(base_url, version=engine_version(base_url))
         return
     if not plan.argv:
         raise EngineError("the plan starts no engine, and no URL of a running one was given")
-    with contextlib.ExitStack() as cleanup:
-        port = cleanup.enter_context(held_port(_texts(plan)))
-        start = _Start(plan, folder, port, site, _values(point, folder, port, site), cleanup, tick)
-        yield start.all()
+    gpus, started = Release(), None
+    try:
+        with contextlib.ExitStack() as cleanup:
+            port = cleanup.enter_context(held_port(_texts(plan)))
+            values = _values(point, folder, port, site)
+            started = _Start(plan, folder, port, site, values, cleanup, tick).all()
+            yield started
+    finally:
+        # Also of an engine that did not start: it may have come as far as its weights.
+        release = gpus.wait(lambda: _told(tick, "waiting until GPU memory is free again"))
+        if release is not None and (held := release.told()) is not None:
+            _told(tick, held)
+        if started is not None:
+            started.release = release
+
+
+def _told(tick: Callable[[str], None], text: str) -> bool:
+    """Whether the user has asked to stop: then nothing is waited for, and what is under way is not
+    interrupted either.
+    """
+    try:
+        tick(text)
+    except Interrupted:
+        return True
+    return False
 
 
 @dataclass(slots=True)
@@ -154,31 +208,65 @@ class _Start:
     values: Mapping[str, str]
     cleanup: contextlib.ExitStack
     tick: Callable[[str], None]
+    image: Image | None = None
 
     def all(self) -> StartedEngine:
         """What stands beside the engine, the engine, then its router: one that is asked too early
         gives up on its engine.
         """
         plan = self.plan
-        container = self.site.container
-        digest = None if container is None else image_digest(container, plan.image)
+        if (container := self.site.container) is not None:
+            self._check(container)
+            self.image = self._fetched(container)
         files = _write_files(plan.files, self.folder, self.values)
-        sides = tuple(self._side(side) for side in plan.side)
+        sides = tuple(self._side(side, files) for side in plan.side)
         router = plan.router if plan.router is not None and plan.router.argv else None
         engine = self._started("engine", plan.argv, files, self.port + (router is not None))
         engine.wait_ready(self.site.ready_timeout_s, self._waiting(engine))
         front = engine
         if router is not None:
-            front = self._started("router", router.argv, None, self.port)
+            front = self._started("router", router.argv, files, self.port)
             front.wait_ready(ROUTER_READY_S, self._waiting(front))
         self.tick("waiting for its first token")
         generates(front.base_url, served_models(front.base_url)[0].id)
         beside = sides if front is engine else (*sides, front)
-        return StartedEngine(front.base_url, engine, beside, digest)
+        digest = None if self.image is None else self.image.digest
+        version = engine_version(engine.base_url)
+        return StartedEngine(front.base_url, engine, beside, digest, version)
 
-    def _side(self, side: SideProcess) -> EngineProcess:
+    def _check(self, container: Container) -> None:
+        """What talks over loopback is one container, or all are on the host's network."""
+        router = self.plan.router is not None and self.plan.router.argv
+        if not container.on_host_network and (router or self.plan.side):
+            raise EngineError(
+                f"the plan has processes beside its engine, which meet on loopback: the site's "
+                f"network {container.network!r} keeps them apart; use network: host"
+            )
+
+    def _fetched(self, container: Container) -> Image:
+        """The image, pulled where the runtime has it not: before the clock of the start runs."""
+        wanted = self.plan.image
+        if (image := inspect_image(container, wanted)) is not None:
+            return image
+        command = Command("pull", pull_argv(container, wanted))
+        with EngineProcess(command, self.folder / "pull.log", "") as pull:
+            begun_s = time.monotonic()
+            while (ended := pull.ended()) is None:
+                passed_s = time.monotonic() - begun_s
+                if passed_s > PULL_S:
+                    raise EngineError(f"{wanted}: not pulled in {PULL_S:g} s; {pull.last_words()}")
+                self.tick(f"pulling {wanted} ({passed_s:.0f} s)")
+                time.sleep(POLL_S)
+            if ended != 0:
+                raise EngineError(f"{wanted}: cannot be pulled; {pull.last_words()}")
+        image = inspect_image(container, command.argv[-1]) or inspect_image(container, wanted)
+        if image is None:
+            raise EngineError(f"{wanted}: was pulled, and {container.runtime} does not have it")
+        return image
+
+    def _side(self, side: SideProcess, files: Path | None) -> EngineProcess:
         """A process beside the engine. It says by nothing that it is ready, only that it is not."""
-        process = self._started(side.name, side.argv, None, self.port, side.env)
+        process = self._started(side.name, side.argv, files, self.port, side.env)
         end_s = time.monotonic() + SIDE_SETTLES_S
         while time.monotonic() < end_s:
             if (death := process.died()) is not None:
@@ -198,21 +286,37 @@ class _Start:
         words = fill(argv, self.values)
         variables = self.plan.env if own_env is None else own_env
         env = {key: fill_text(value, self.values) for key, value in variables.items()}
+        _check_filled(name, [*words, *env.values()])
         container = self.site.container
         if container is None:
             command = Command(name, words, {**self.site.env, **env}, files)
         else:
-            # What a name of ours once held, another run must not find.
-            called = f"inferometer-{name}-{uuid.uuid4().hex[:12]}"
-            where = None if files is None else str(files)
-            command = Command(
-                name,
-                run_argv(container, called, self.plan.image, words, env, where),
-                cleanup=remove_argv(container, called),
-            )
+            command = self._contained(container, name, words, env, files, port)
         log = self.folder / ("server.log" if name == "engine" else f"{name}.log")
         process = EngineProcess(command, log, f"http://127.0.0.1:{port}")
         return self.cleanup.enter_context(process)
+
+    def _contained(
+        self,
+        container: Container,
+        name: str,
+        words: list[str],
+        env: Mapping[str, str],
+        files: Path | None,
+        port: int,
+    ) -> Command:
+        assert self.image is not None
+        # What a name of ours once held, another run must not find.
+        called = f"inferometer-{name}-{uuid.uuid4().hex[:12]}"
+        where = None if files is None else str(files)
+        launch = Launch(called, self.image.id, words, env, where, (port,))
+        return Command(
+            name,
+            run_argv(container, launch),
+            passed_env(container, env),
+            cleanup=remove_argv(container, called),
+            explain=lambda code: how_it_ended(container, called, code),
+        )
 
     def _waiting(self, process: EngineProcess) -> Callable[[], None]:
         begun_s = time.monotonic()
@@ -228,14 +332,28 @@ class _Start:
 
 def _values(point: Point, folder: Path, port: int, site: Site) -> dict[str, str]:
     """What the placeholders of a launch stand for here."""
+    inside = site.container is None or site.container.on_host_network
     return {
         "port": str(port),
-        "host": "127.0.0.1",
+        # What comes through a bridge does not come from loopback.
+        "host": "127.0.0.1" if inside else "0.0.0.0",
         "model": point.model,
         "model_path": site.model_path(point.model),
         "models_dir": site.models_dir or "",
-        "result_dir": str(folder.resolve()),
+        # Where the files of a plan are written, which it names by this.
+        "result_dir": str((folder / FILES).resolve()),
+        **site.places,
     }
+
+
+def _check_filled(name: str, texts: list[str]) -> None:
+    """Raises EngineError where something would be started with a placeholder for a value."""
+    found = {word for text in texts for word in _PLACEHOLDER.findall(text)}
+    if missing := sorted(word for word in found if is_site_placeholder(word)):
+        raise EngineError(
+            f"the {name} needs {', '.join(f'{{{word}}}' for word in missing)}, which nothing here "
+            "says: name it under `places` of the site file"
+        )
 
 
 def _texts(plan: LaunchPlan) -> Iterator[str]:
@@ -255,7 +373,7 @@ def _write_files(files: Mapping[str, str], folder: Path, values: Mapping[str, st
     """
     if not files:
         return None
-    root = (folder / "files").resolve()
+    root = (folder / FILES).resolve()
     for name, text in files.items():
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts:

@@ -69,7 +69,6 @@ def measure_point(
             finally:
                 watch.load_is_over()
             died = engine.died()
-            image, log_problem = engine.image_digest, engine.log_problem
     finally:
         watch.stop()
     observer.phase("judging")
@@ -83,9 +82,12 @@ def measure_point(
         totals=watch.totals,
         engine_died=died,
         gpus=watch.gpus,
-        image_digest=image,
+        image_digest=engine.image_digest,
         metrics=watch.metrics,
-        log_problem=log_problem,
+        log_problem=engine.log_problem,
+        engine_version=engine.version,
+        release=engine.release,
+        left=engine.left,
     )
     return judge(sweep, job, folder, client)
 
@@ -116,6 +118,8 @@ def analyzed(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Re
             totals=client.totals,
             gpus=client.gpus,
             metrics=client.metrics,
+            engine_version=client.engine_version,
+            release=client.release,
             provenance=client.provenance,
             clock=sweep.clock,
             engine_died=client.engine_died,

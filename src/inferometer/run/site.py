@@ -13,11 +13,14 @@ from inferometer.engine.container import Container
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where engines run. `models` are paths by the model's name in a config."""
+    """Where engines run. `models` are paths by the model's name in a config, `places` are values of
+    further placeholders: `repo`, `workspace`.
+    """
 
     models: Mapping[str, str] = field(default_factory=dict)
     models_dir: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     container: Container | None = None
     ready_timeout_s: float = 1_800.0
 

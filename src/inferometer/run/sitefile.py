@@ -30,14 +30,23 @@ class _Container(Strict):
     mounts: Items[Mount] = ()
     devices: Items[Text] = ()
     shm_size: Text = "16g"
+    ipc: Text | None = None
     network: Text = "host"
+    ulimits: Items[Text] | None = None
+    init: bool = True
     arguments: Items[Text] = ()
+
+
+class _Places(Strict):
+    repo: Text | None = None
+    workspace: Text | None = None
 
 
 class _Site(Strict):
     models: dict[str, Text] = Field(default_factory=dict)
     models_dir: Text | None = None
     env: dict[str, Text] = Field(default_factory=dict)
+    places: _Places = Field(default_factory=_Places)
     container: _Container | None = None
     ready_timeout_s: int | None = None
 
@@ -57,7 +66,10 @@ def read_site(path: str) -> Site:
             mounts=tuple(given.mounts),
             devices=tuple(given.devices),
             shm_size=given.shm_size,
+            ipc=given.ipc,
             network=given.network,
+            ulimits=None if given.ulimits is None else tuple(given.ulimits),
+            init=given.init,
             arguments=tuple(given.arguments),
             env=found.env,
         )
@@ -65,6 +77,7 @@ def read_site(path: str) -> Site:
         models=found.models,
         models_dir=found.models_dir,
         env=found.env,
+        places={name: str(path) for name, path in found.places if path is not None},
         container=container,
         ready_timeout_s=float(found.ready_timeout_s or Site().ready_timeout_s),
     )

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer.core import (
     ClientReport,
     EngineTotals,
+    GpuRelease,
     GpuReport,
     LaunchPlan,
     MetricsReport,
@@ -108,6 +109,12 @@ class ClientFile:
     """None in virtual time, where there is no page."""
     log_problem: str | None = None
     """Why the kept log of the engine is not whole."""
+    engine_version: str | None = None
+    """As the engine tells it; None where it does not."""
+    release: GpuRelease | None = None
+    """Memory of the GPUs before the engine and after its end; None where none was started here."""
+    left: tuple[int, ...] = ()
+    """Processes of the engine that would not end."""
 
 
 class PointDir:
