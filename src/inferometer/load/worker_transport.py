@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from inferometer.clock import NS, Clock
-from inferometer.core import Arrivals, ClientSettings, Exchange, Request, Status
+from inferometer.core import Answer, Arrivals, ClientSettings, Exchange, Request, Status
 from inferometer.errors import InputError, Problem
 from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
@@ -162,7 +162,7 @@ class WorkerTransport:
         waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         self._places[request.id] = (key, end)
         end.open += 1
-        end.send(Post(key, payload, request.max_tokens))
+        end.send(Post(key, payload, request.max_tokens, request.wants_answer))
         try:
             outcome = await waiting
         finally:
@@ -317,6 +317,7 @@ def _exchange(outcome: Outcome, error: str | None) -> Exchange:
         token_source=outcome.token_source,
         stamp_source="kernel" if outcome.kernel_stamps else "read",
         reused_connection=outcome.reused,
+        answer=None if outcome.said is None else Answer(*outcome.said),
     )
 
 

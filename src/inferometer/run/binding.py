@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from inferometer.core import Prompt, Session, Turn
+from inferometer.core import Exchange, Prompt, Request, Session, Turn
+from inferometer.deferred import Deferred
 from inferometer.run.job import Job
 from inferometer.workload import (
     PromptText,
@@ -16,6 +18,12 @@ from inferometer.workload import (
     prompt_of,
     reblock,
 )
+
+if TYPE_CHECKING:
+    from inferometer.workload import live as _live
+else:
+    # What counts the hits of caches, which a replay of recorded answers does without.
+    _live = Deferred("inferometer.workload.live")
 
 COMMON = -1
 """Stands for a lane in the key of blocks that all lanes share."""
@@ -46,6 +54,9 @@ class BoundWorkload:
         self._key = lru_cache(maxsize=1 << 14)(
             lambda lane, play: play_key(seed, digest, repeat, lane, play)
         )
+        self._threads: _live.Threads | None = None
+        if self._settings.replies == "live":
+            self._threads = _live.Threads(self._canned)
 
     @property
     def wrapped_lanes(self) -> int:
@@ -69,14 +80,39 @@ class BoundWorkload:
         return self._workload.starts_ns()
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
-        """The turn's prompt in this play."""
-        common = self._key(COMMON, session.scope)
-        prompt = prompt_of(session, turn, self._key(lane, play), common)
+        """The turn's prompt in this play: the recorded context, or with real answers in it."""
+        of = self._threads.prompt if self._threads else self._canned
+        prompt = of(session, turn, lane, play)
         return prompt if self._block_size is None else reblock(prompt, self._block_size)
+
+    def sent(self, session: Session, turn: Turn, lane: int, play: int) -> None:
+        """The turn leaves now."""
+        if self._threads:
+            self._threads.sent(session, turn, lane, play)
+
+    def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:
+        """Its request has ended."""
+        if self._threads:
+            self._threads.heard(turn, request, exchange)
+
+    def over(self, lane: int, play: int) -> None:
+        """The play has drained."""
+        if self._threads:
+            self._threads.over(lane, play)
 
     def notes(self) -> Mapping[str, float]:
         """Numbers about the data and what it was sent as, for the result."""
-        return {**self._workload.notes(), **(self._text.notes() if self._text else {})}
+        text = self._text.notes() if self._text else {}
+        return {
+            **self._workload.notes(),
+            **text,
+            **(self._threads.notes() if self._threads else {}),
+        }
+
+    def _canned(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
+        """The recorded context."""
+        common = self._key(COMMON, session.scope)
+        return prompt_of(session, turn, self._key(lane, play), common)
 
 
 def bind_workload(

@@ -25,7 +25,7 @@ from inferometer.load.crew import Crew
 from inferometer.load.drive import Drive
 from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.headcount import workers_for
-from inferometer.load.lanes import LanesConfig
+from inferometer.load.lane import LanesConfig
 from inferometer.load.worker_transport import Account, WorkerTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job

@@ -61,7 +61,8 @@ def measure_point(
             provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
             model = _served(job, engine.base_url)
             # Before the counters are taken: what is learned costs requests of its own.
-            rules = learned(rules, job.plan.client, engine.base_url, model.id)
+            live = job.plan.workload.replies == "live"
+            rules = learned(rules, job.plan.client, engine.base_url, model.id, live)
             order = _order(sweep, job, folder.path, engine, model, rules)
             watch.engine_is_up(engine, job.point.gpus)
             try:

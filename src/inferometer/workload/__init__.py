@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inferometer.workload.fixed import FixedLengths
     from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
     from inferometer.workload.lexicon import Lexicon, make_lexicon
+    from inferometer.workload.live import Threads
     from inferometer.workload.opening import Workload, open_workload
     from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
     from inferometer.workload.prompt_text import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         PromptRules,
         PromptText,
         calibrated,
+        paired,
     )
     from inferometer.workload.prompts import play_key, prompt_of, reblock
     from inferometer.workload.reading import Reading, ReadOptions, ReadReport
@@ -62,6 +64,7 @@ __all__ = [
     "SessionWriter",
     "Spread",
     "StartPlan",
+    "Threads",
     "Workload",
     "calibrated",
     "chosen",
@@ -73,6 +76,7 @@ __all__ = [
     "named_sessions",
     "open_workload",
     "packed",
+    "paired",
     "plan_start",
     "play_key",
     "prefix_hit",
@@ -100,9 +104,10 @@ __getattr__ = by_name(
         "fixed": "FixedLengths",
         "inspection": "Inspection Spread inspect_sessions",
         "lexicon": "Lexicon make_lexicon",
+        "live": "Threads",
         "profiles": "AgentProfile Profile named profile_text",
         "opening": "Workload open_workload",
-        "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated",
+        "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated paired",
         "prompts": "play_key prompt_of reblock",
         "reading": "Reading ReadOptions ReadReport",
         "sampling": "Filter chosen longest sample",

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inferometer.clock import NS, VirtualClock
-from inferometer.core import Arrivals, EngineTotals, Exchange, Request, Status
+from inferometer.core import Answer, Arrivals, EngineTotals, Exchange, Request, Status
 from inferometer.engine.simulated.assembly import assemble
 from inferometer.engine.simulated.contract import Segment
 from inferometer.engine.simulated.options import EngineOptions
+from inferometer.engine.simulated.protocol import WORD
 from inferometer.engine.simulated.sequence import Sequence
 from inferometer.errors import EngineError, InputError
 
@@ -65,10 +66,14 @@ class VirtualEngine:
         self._open[request.id] = entry
         self._cut(now)
         try:
-            return await entry.done
+            exchange = await entry.done
         except asyncio.CancelledError:
             self._leave(request.id)
             raise
+        if not request.wants_answer:
+            return exchange
+        # What the server would have written.
+        return replace(exchange, answer=Answer(WORD * sequence.generated, 0))
 
     @property
     def tokens_seen(self) -> int:
