@@ -17,6 +17,7 @@ from inferometer.analyze.columns import FAILURES, Columns, columns
 from inferometer.analyze.engine import engine_figures
 from inferometer.analyze.goodput import goodput_figures
 from inferometer.analyze.latency import assumed, latency_figures
+from inferometer.analyze.live import live_figures
 from inferometer.analyze.openloop import open_loop_figures
 from inferometer.analyze.power import gpu_figures, host_figures, power_figures
 from inferometer.analyze.selfcheck import (
@@ -137,6 +138,8 @@ def _figures(
     }
     if agentic:
         found |= session_figures(cols, population, inputs.client)
+    if inputs.plan.workload.replies == "live":
+        found |= live_figures(population)
     return found | open_loop_figures(population, windows, inputs.client) if open_loop else found
 
 
@@ -235,6 +238,7 @@ def _labels(inputs: PointInputs, population: Columns, windows: Windows) -> tuple
         "short": agentic and windows.whole.seconds < SHORT_AGENTIC_S,
         "assumed_tokens": assumed(ok) > 0,
         "open_loop": inputs.plan.workload.open_loop,
+        "live": inputs.plan.workload.replies == "live",
         "steady": windows.steady is True,
         "whole_window": windows.steady is False,
     }

@@ -41,22 +41,29 @@ class BoundWorkload:
     """A workload as the lanes take it: sessions, starts, and prompts that no other point shares.
 
     `block_size`: the engine's own, where prompts go to it as block ids and not as `text`.
+    `pool_tokens`: how much its KV pool holds, where that is known.
     """
 
     def __init__(
-        self, job: Job, workload: Workload, block_size: int | None, text: PromptText | None
+        self,
+        job: Job,
+        workload: Workload,
+        block_size: int | None,
+        text: PromptText | None,
+        pool_tokens: int | None = None,
     ) -> None:
         self._text = text
         self._settings = job.plan.workload
         self._workload = workload
         self._block_size = block_size
+        self._pool_tokens = pool_tokens
         digest, repeat, seed = job.digest, job.point.repeat, self._settings.seed
         self._key = lru_cache(maxsize=1 << 14)(
             lambda lane, play: play_key(seed, digest, repeat, lane, play)
         )
         self._threads: _live.Threads | None = None
         if self._settings.replies == "live":
-            self._threads = _live.Threads(self._canned)
+            self._threads = _live.Threads(self._canned, pool_tokens)
 
     @property
     def wrapped_lanes(self) -> int:
@@ -102,12 +109,11 @@ class BoundWorkload:
 
     def notes(self) -> Mapping[str, float]:
         """Numbers about the data and what it was sent as, for the result."""
-        text = self._text.notes() if self._text else {}
-        return {
-            **self._workload.notes(),
-            **text,
-            **(self._threads.notes() if self._threads else {}),
-        }
+        pool = self._pool_tokens
+        found = {**self._workload.notes(pool), **(self._text.notes() if self._text else {})}
+        if pool is not None:
+            found["engine_kv_pool_tokens"] = float(pool)
+        return {**found, **(self._threads.notes() if self._threads else {})}
 
     def _canned(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         """The recorded context."""
@@ -116,7 +122,11 @@ class BoundWorkload:
 
 
 def bind_workload(
-    job: Job, block_size: int | None = None, text: PromptText | None = None
+    job: Job,
+    block_size: int | None = None,
+    text: PromptText | None = None,
+    pool_tokens: int | None = None,
 ) -> BoundWorkload:
     """Open the point's workload. Raises InputError where its data is unusable."""
-    return BoundWorkload(job, open_workload(job.plan.workload, job.point.conc), block_size, text)
+    opened = open_workload(job.plan.workload, job.point.conc)
+    return BoundWorkload(job, opened, block_size, text, pool_tokens)

@@ -69,7 +69,7 @@ def _carried(order: Order, pipe: Connection, crew: Crew) -> ClientReport | Faile
 async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
     plan, folder = order.job.plan, order.folder
     prompts = PromptText(order.prompts)
-    workload = bind_workload(order.job, text=prompts)
+    workload = bind_workload(order.job, text=prompts, pool_tokens=order.pool_tokens)
     lanes = order.job.point.conc
     workers = crew.muster(order.workers or workers_for(lanes))
     transport = WorkerTransport(

@@ -67,7 +67,7 @@ def _run(
     with folder.record_journal() as records, folder.sample_journal() as samples:
         drive = Drive(
             config,
-            bind_workload(job, options.block_size),
+            bind_workload(job, options.block_size, pool_tokens=engine.pool_tokens),
             engine,
             clock,
             lambda record: records.append(record_row(record)),

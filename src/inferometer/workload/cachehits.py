@@ -20,6 +20,11 @@ ENDLESS = "theoretical_prefix_hit"
 """Name of the share of a cache without end; others have the name of their size behind it."""
 
 
+def sizes_with(pool_tokens: int | None) -> Mapping[str, int]:
+    """The sizes, and that of the engine's own KV pool where it is known."""
+    return SIZES if pool_tokens is None else {**SIZES, "engine": pool_tokens}
+
+
 class HitCounter:
     """Counts what caches would hold of prompts in the order in which they are sent.
 

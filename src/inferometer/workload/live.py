@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferometer.core import Canned, Exchange, Prompt, Request, Said, Session, Status, Turn
-from inferometer.workload.cachehits import HitCounter
+from inferometer.workload.cachehits import HitCounter, sizes_with
 from inferometer.workload.chains import Chain, Piece, canned_pieces
 from inferometer.workload.continuing import Step, steps
 from inferometer.workload.hashes import Ids
@@ -62,8 +62,9 @@ class Threads:
     as often as one likes, then `sent`, then `heard`; a play that has drained is `over`.
     """
 
-    def __init__(self, canned: CannedPrompt) -> None:
+    def __init__(self, canned: CannedPrompt, pool_tokens: int | None = None) -> None:
         self._canned = canned
+        self._sizes = sizes_with(pool_tokens)
         self._talks: dict[tuple[int, int], _Talk] = {}
         self._hits: HitCounter | None = None
         self._told: Counter[str] = Counter()
@@ -83,7 +84,7 @@ class Threads:
         talk = self._talk(session, lane, play)
         node = talk.nodes[turn.index]
         if self._hits is None:
-            self._hits = HitCounter(session.block_size)
+            self._hits = HitCounter(session.block_size, self._sizes)
         common = ("common", session.scope)
         parts: list[tuple[Hashable, Ids]] = [
             (common if key == "common" else key, ids)
