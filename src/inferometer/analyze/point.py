@@ -34,6 +34,7 @@ from inferometer.analyze.throughput import cached_share, occupancy_figures, rate
 from inferometer.analyze.verdict import Evidence, judge
 from inferometer.analyze.window import Windows, find_windows, sent_inside
 from inferometer.core import (
+    AgenticCoding,
     ClientReport,
     EngineTotals,
     GpuReport,
@@ -230,12 +231,12 @@ def _power_missing(inputs: PointInputs, energy_j: Figure) -> str | None:
 
 def _labels(inputs: PointInputs, population: Columns, windows: Windows) -> tuple[str, ...]:
     """What a reader should know that is no fault."""
-    agentic = inputs.plan.workload.kind == "agentic"
     ok = population.take(population.ended(Status.OK))
     holds = {
         "simulated": inputs.provenance == "simulated",
         "virtual": inputs.clock == "virtual",
-        "short": agentic and windows.whole.seconds < SHORT_AGENTIC_S,
+        "short": isinstance(inputs.point.scenario, AgenticCoding)
+        and windows.whole.seconds < SHORT_AGENTIC_S,
         "assumed_tokens": assumed(ok) > 0,
         "open_loop": inputs.plan.workload.open_loop,
         "live": inputs.plan.workload.replies == "live",

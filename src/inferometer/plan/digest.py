@@ -77,6 +77,8 @@ def _identity(point: Point) -> dict[str, Any]:
     """The point by what it says, whatever its config is called."""
     identity: dict[str, Any] = _plain(point)
     del identity["config"]
+    # What sessions are called moves nothing: their settings and data are in the plan.
+    identity["scenario"].pop("family", None)
     if point.require_power is None:
         del identity["require_power"]
     if point.multi_node is None:

@@ -56,7 +56,8 @@ LATER = ("recorded_tokens", "live_replies", "canned_replies")
 class RequestTable:
     """`numbers`: int64[n] by name: `NUMBERS` and `LATER`; `measured` and `counted` (0 or 1);
     `status`, an index of `STATUSES`; `session`, numbered in order of name, and so `agent` and
-    `parent`, which is -1 where an agent has none. `batches` gives the events, in this order, as often as it is called.
+    `parent`, which is -1 where an agent has none. `batches` gives the events, in this order, as
+    often as it is called.
     """
 
     numbers: dict[str, npt.NDArray[np.int64]]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
     from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
     from inferometer.workload.distributions import LogNormal, Quantiles
+    from inferometer.workload.families import family_of
     from inferometer.workload.files import packed
     from inferometer.workload.fixed import FixedLengths
     from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
@@ -69,6 +70,7 @@ __all__ = [
     "calibrated",
     "chosen",
     "drawn_sessions",
+    "family_of",
     "inspect_sessions",
     "longest",
     "make_lexicon",
@@ -100,6 +102,7 @@ __getattr__ = by_name(
         "agentic": "AgenticWorkload StartPlan plan_start prefix_hit",
         "corpus": "READERS Corpus read_corpus read_weka stream",
         "distributions": "LogNormal Quantiles",
+        "families": "family_of",
         "files": "packed",
         "fixed": "FixedLengths",
         "inspection": "Inspection Spread inspect_sessions",
