@@ -83,7 +83,7 @@ class FakeWorkload:
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         return Prompt(turn.block_ids, 64, 0, turn.index)
 
-    def sent(self, session: Session, turn: Turn, lane: int, play: int) -> None:
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
         return None
 
     def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:

@@ -32,7 +32,7 @@ NUMBERS: tuple[tuple[str, str, int], ...] = (
     ("offered_s", "due\n/s", 1),
     ("goodput_requests_s", "good\nreq/s", 2),
     ("cached_share", "cached", 3),
-    ("theoretical_prefix_hit_engine", "cached\nat most", 3),
+    ("theoretical_prefix_hit_engine", "cached\ntheory", 3),
 )
 """(metric, heading, decimals)."""
 OPTIONAL = ("offered_s", "goodput_requests_s", "cached_share", "theoretical_prefix_hit_engine")

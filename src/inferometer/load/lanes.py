@@ -205,7 +205,7 @@ class Lanes:
             return
         phase = Phase.WARMUP if self.window_start_ns is None else Phase.MEASURED
         request = request_of(lane, item, self.config, phase, prompt)
-        self._workload.sent(play.session, turn, lane.index, lane.number)
+        self._workload.sent(play.session, turn, request)
         lane.open += 1
         lane.fruitless = 0
         if lane.warm_left > 0:

@@ -36,8 +36,8 @@ class Workload(Protocol):
         """What a turn sends in a play. May be asked for ahead, and more than once."""
         ...
 
-    def sent(self, session: Session, turn: Turn, lane: int, play: int) -> None:
-        """The turn leaves now. Does nothing unless answers are threaded, as the next two."""
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
+        """Its request leaves now. Does nothing unless answers are threaded, as the next two."""
         ...
 
     def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:

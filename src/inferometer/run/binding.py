@@ -92,10 +92,10 @@ class BoundWorkload:
         prompt = of(session, turn, lane, play)
         return prompt if self._block_size is None else reblock(prompt, self._block_size)
 
-    def sent(self, session: Session, turn: Turn, lane: int, play: int) -> None:
-        """The turn leaves now."""
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
+        """The turn's request leaves now."""
         if self._threads:
-            self._threads.sent(session, turn, lane, play)
+            self._threads.sent(session, turn, request)
 
     def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:
         """Its request has ended."""

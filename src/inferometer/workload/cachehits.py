@@ -39,9 +39,14 @@ class HitCounter:
         self._endless = self._total = 0
         self._cache = PrefixCache()
 
-    def send(self, parts: list[tuple[Hashable, Ids]], tokens: int) -> None:
-        """A prompt: its blocks in runs of one space each, and its length in tokens."""
+    def send(self, parts: list[tuple[Hashable, Ids]], tokens: int, *, counts: bool = True) -> None:
+        """A prompt: its blocks in runs of one space each, and its length in tokens.
+
+        One that does not count fills the caches all the same.
+        """
         needed = self._cache.send(parts)
+        if not counts:
+            return
         self._hits += np.searchsorted(needed, self._capacities, side="right")
         self._endless += len(needed)
         self._total += tokens

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferometer.core import Canned, Exchange, Prompt, Request, Said, Session, Status, Turn
+from inferometer.core import Canned, Exchange, Phase, Prompt, Request, Said, Session, Status, Turn
 from inferometer.workload.cachehits import HitCounter, sizes_with
 from inferometer.workload.chains import Chain, Piece, canned_pieces
 from inferometer.workload.continuing import Step, steps
@@ -79,8 +79,9 @@ class Threads:
             node = talk.nodes[turn.index] = self._made(talk, turn, lane, play)
         return node.prompt
 
-    def sent(self, session: Session, turn: Turn, lane: int, play: int) -> None:
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
         """The turn leaves: caches see it, and what it goes on from is one turn less needed."""
+        lane, play = request.lane, request.play
         talk = self._talk(session, lane, play)
         node = talk.nodes[turn.index]
         if self._hits is None:
@@ -91,7 +92,7 @@ class Threads:
             for key, ids in spaces(session, node.chain.head, (lane, play))
         ]
         parts.append(((lane, play, "answers"), node.chain.numbers()))
-        self._hits.send(parts, node.prompt.tokens)
+        self._hits.send(parts, node.prompt.tokens, counts=request.phase is Phase.MEASURED)
         talk.gone.add(turn.index)
         self._release(talk, turn.index)
 
@@ -131,7 +132,9 @@ class Threads:
         return sum(texts.values())
 
     def notes(self) -> Mapping[str, float]:
-        """Answers by what became of them, and the hits of caches over what was really sent."""
+        """Answers by what became of them, and the hits of caches over what was really sent after
+        warm-up.
+        """
         names = ("threaded", "cut", "failed", "no_text")
         told = {f"answers_{name}": float(self._told[name]) for name in names}
         return told | (self._hits.shares() if self._hits is not None else {})
