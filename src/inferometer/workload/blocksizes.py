@@ -14,6 +14,7 @@ from inferometer.errors import InputError
 from inferometer.workload.files import content, kind_of, lines
 
 _SIZE = re.compile(rb'"block_size"\s*:\s*([0-9]{1,9})')
+_TRACE = re.compile(rb'"requests"\s*:')
 _HEADER = re.compile(rb'"format"\s*:\s*"inferometer-sessions"')
 
 
@@ -37,11 +38,9 @@ def _sizes(file: Path) -> Iterator[int]:
     size = None
     for text in texts:
         match = _SIZE.search(text)
-        if match is not None:
+        if match is not None and _HEADER.search(text):
             size = int(match[1])
-            header = _HEADER.search(text) is not None
-            if not header:
-                yield size
-                size = None
+        elif match is not None and _TRACE.search(text):
+            yield int(match[1])
         elif size is not None:
             yield size
