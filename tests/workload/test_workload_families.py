@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from inferometer.core import AgenticCoding, OtherSessions
 from inferometer.errors import InputError
+from inferometer.plan import digest
 from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags
 from inferometer.workload import SessionWriter, drawn_sessions, family_of
 
@@ -73,3 +75,5 @@ def test_the_label_of_a_point_moves_neither_its_plan_nor_its_digest() -> None:
     assert from_chat.point.scenario == OtherSessions("chat")
     assert (from_chat.point.scenario.label, from_chat.point.id) == ("chat", "bench_chat_tp1_c1")
     assert from_chat.plan.workload.kind == "agentic"
+    unnamed = replace(from_chat.point, scenario=AgenticCoding())
+    assert digest(unnamed, from_chat.plan) == from_chat.digest
