@@ -36,7 +36,7 @@ from inferometer.core import (
     WorkloadSettings,
 )
 from inferometer.load.drive import Drive
-from inferometer.load.lanes import LanesConfig
+from inferometer.load.lane import LanesConfig
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job
 from inferometer.store import PointDir, record_row

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from analyze_factory import inputs, record, window, with_client
 
 from inferometer.analyze import analyze_point
 from inferometer.analyze.columns import columns
 from inferometer.analyze.plays import Plays, drained_plays
+from inferometer.analyze.playtable import PlayRow, play_rows
 from inferometer.core import Phase, Record, Status
+from inferometer.store import RequestWords, table_of
 
 
 def tree(play: int = 0, lane: int = 0) -> list[Record]:
@@ -111,3 +116,45 @@ def test_figures_of_a_point_and_their_reasons() -> None:
     assert none.metrics["session_engine_bound"] is None
     assert none.notes["session_engine_bound"] == "no session drained inside the window"
     assert none.metrics["session_join_wait_mean_s"] is None
+
+
+def words_of(records: list[Record]) -> RequestWords:
+    """Ids as the lanes make them."""
+    ids = [f"tag-{r.lane:04d}-{r.play:04d}-{n:05d}" for n, r in enumerate(records)]
+    return RequestWords(
+        np.arange(len(records)),
+        {"request_id": ids, "session": [r.session for r in records]},
+    )
+
+
+def rows_of(records: list[Record], *, open_loop: bool = False) -> list[PlayRow]:
+    return play_rows(table_of(records), words_of(records), 1_000_000_000, open_loop=open_loop)
+
+
+def test_a_row_a_play_names_its_records_and_says_what_took_long() -> None:
+    failed = record(30_000, end=30_500, play=1, lane=3, status=Status.TIMEOUT, prompt=None)
+    warm = replace(record(100, (200,), play=0, lane=3, completion=1), phase=Phase.WARMUP)
+    first, second, other = rows_of([*tree(lane=3), warm, failed, later(0, lane=4)])
+    assert (first.records, first.session, first.lane, first.play) == ("tag-0003-0000", "s", 3, 0)
+    assert (first.requests, first.ok, first.failed, first.warmup, first.agents) == (7, 7, 0, 1, 3)
+    assert (first.start_s, first.makespan_s, first.critical_path_s) == (-1.0, 11.0, 8.0)
+    assert (first.join_wait_s, first.drained) == (5.0, True)
+    # Everything was due when it was sent: the recorded gaps are those between ready and sent.
+    assert first.recorded_gap_s == first.achieved_gap_s == 5.0
+    assert (first.input_tokens, first.output_tokens, first.cached_tokens) == (700, 7, None)
+    assert (second.play, second.failed, second.drained) == (1, 1, None)
+    assert (other.lane, other.live_replies) == (4, None)
+
+
+def test_in_an_open_loop_nothing_says_whether_a_session_drained() -> None:
+    rows = rows_of([*tree(), later(1)], open_loop=True)
+    assert [row.drained for row in rows] == [None, None]
+
+
+def test_late_sends_show_as_longer_gaps() -> None:
+    (row,) = rows_of([record(5_000, (6_000,), ready=1_000, scheduled=3_000, completion=1)])
+    assert (row.recorded_gap_s, row.achieved_gap_s) == (2.0, 4.0)
+
+
+def test_nothing_sent_is_no_play() -> None:
+    assert rows_of([record(None, status=Status.CONNECT)]) == []

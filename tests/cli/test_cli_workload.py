@@ -51,7 +51,7 @@ def test_what_a_rule_covers_is_a_warning(traces: Path) -> None:
     assert said.out.splitlines()[1:] == [
         "  1 requests have an id for their partial last block; it is dropped",
         "  1 requests were recorded without output; one token is asked for",
-        "  1 times a field that the format does not have: requests[].mood",
+        "  1 times a field that the format does not have so: requests[].mood",
         "  1 turns exceed 140 tokens, input and output together",
     ]
 

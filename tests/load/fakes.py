@@ -24,7 +24,7 @@ from inferometer.core import (
     WorkloadSettings,
 )
 from inferometer.load.drive import Drive
-from inferometer.load.lanes import LanesConfig
+from inferometer.load.lane import LanesConfig
 
 MS = 1_000_000
 
@@ -82,6 +82,15 @@ class FakeWorkload:
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
         return Prompt(turn.block_ids, 64, 0, turn.index)
+
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
+        return None
+
+    def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:
+        return None
+
+    def over(self, lane: int, play: int) -> None:
+        return None
 
     def notes(self) -> Mapping[str, float]:
         return {}

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from loopback import SETTINGS, make_request
 
+from inferometer.core import Dialogue
 from inferometer.errors import InputError
 from inferometer.load.chunks import READERS
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
@@ -96,3 +97,16 @@ def test_token_ids_go_to_completions_only() -> None:
 
 def test_every_endpoint_names_a_reader_that_there_is() -> None:
     assert {endpoint.reader for endpoint in ENDPOINTS.values()} <= set(READERS)
+
+
+def test_a_dialogue_is_messages_or_one_text() -> None:
+    said = Dialogue(("a b", " X\nY", "c"), (False, False, True))
+    request = make_request("r")
+    chat = orjson.loads(ENDPOINTS["chat"].body("m", said, request, SETTINGS))
+    assert chat["messages"] == [
+        {"role": "user", "content": "a b"},
+        {"role": "assistant", "content": " X\nY"},
+        {"role": "user", "content": "c"},
+    ]
+    plain = orjson.loads(ENDPOINTS["completions"].body("m", said, request, SETTINGS))
+    assert plain["prompt"] == "a b X\nY c"

@@ -236,3 +236,45 @@ def test_no_bytes_make_an_answer_hang(reads: list[bytes], before: bytes) -> None
 
 def test_a_reply_ends_in_the_ways_that_a_record_knows() -> None:
     assert set(get_args(How)) == {status.value for status in Status}
+
+
+def said(*texts: bytes) -> tuple[str, int] | None:
+    it = Reply(keep_text=True)
+    it.feed(HEAD, 10, True)
+    for number, text in enumerate(texts, 2):
+        it.feed(sse(text), number * 10, True)
+    return it.said
+
+
+def test_an_answer_s_text_is_kept_only_where_it_is_wanted() -> None:
+    assert reply(HEAD, sse(TOKEN), sse(TOKEN), sse(DONE)).said is None
+    assert said(ROLE, TOKEN, counted(2, b'"content":" b\\n"'), FINISH, DONE) == ("a b\n", 0)
+    assert said(b'{"choices":[{"index":0,"text":" x"}]}', DONE) == (" x", 0)
+    assert said(ROLE) == ("", 0)
+
+
+def test_reasoning_is_left_out_of_a_text_and_counted() -> None:
+    both = b'{"choices":[{"delta":{"reasoning_content":"t","content":"v"}}]}'
+    assert said(ROLE, THOUGHT, THOUGHT, both, TOKEN, DONE) == ("va", 2)
+
+
+def test_calls_of_tools_and_refusals_are_text() -> None:
+    first = b'{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{"}}]}}]}'
+    more = b'{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"}"}}]}}]}'
+    no = b'{"choices":[{"delta":{"refusal":"no"}}]}'
+    assert said(TOKEN, first, more, DONE) == ("a\nf {}", 0)
+    assert said(no, DONE) == ("no", 0)
+    old = b'{"choices":[{"delta":{"function_call":{"name":"g","arguments":"1"}}}]}'
+    assert said(old, DONE) == ("\ng 1", 0)
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=20), st.integers(1, 40))
+def test_a_text_is_what_was_written_however_it_is_cut(words: list[str], size: int) -> None:
+    chunks = [json.dumps({"choices": [{"delta": {"content": word}}]}).encode() for word in words]
+    stream = HEAD + b"".join(map(sse, chunks)) + sse(DONE) + END
+    it = Reply(keep_text=True)
+    for at in range(0, len(stream), size):
+        it.feed(stream[at : at + size], 10, True)
+    assert it.said == ("".join(words), 0)
+    assert it.ending == Ending("ok", None, 10)
+    assert len(it.at_ns) == len(words)

@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -725,3 +726,20 @@ def test_a_reset_is_told_from_a_goodbye_while_streams_are_gathered() -> None:
     text = "connection lost (Connection reset by peer) before the end of the answer"
     assert {(e.status, e.error) for e in exchanges} == {(Status.TRUNCATED, text)}
     assert {len(e.arrivals) for e in exchanges} == {2}
+
+
+def test_the_text_of_an_answer_comes_back_where_it_is_wanted() -> None:
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        plain = make_request("r0")
+        return [
+            await transport.send(plain),
+            await transport.send(replace(plain, id="r1", recorded_tokens=5)),
+        ]
+
+    script = Script([])
+    script.answers.append(answers(script, WHOLE, WHOLE))
+    without, with_text = talk(script, client)
+    assert without.answer is None
+    assert with_text.answer is not None
+    assert (with_text.answer.text, with_text.answer.hidden_events) == ("aa", 0)
+    assert len(with_text.arrivals) == len(without.arrivals) == 2

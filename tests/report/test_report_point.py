@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,20 @@ def test_failed_requests_come_first_in_the_table(page: Page) -> None:
     rows = page.text[page.text.rindex("Output") :]
     assert "00c0ffee-0001-0000-00007" in rows[:40]
     assert "timeout" in rows[:120]
-    assert sum(tag == "tr" for tag, _ in page.tags) == 201
+    assert sum(tag == "tr" for tag, _ in page.tags) == 201 + 1 + plays_of(page)
+
+
+def plays_of(page: Page) -> int:
+    found = re.search(r"(\d+) sessions as a table, the longest first", page.text)
+    assert found
+    return int(found[1])
+
+
+def test_sessions_are_a_table_by_how_long_they_took(page: Page) -> None:
+    start = page.text.index("sessions as a table")
+    table = page.text[start : page.text.index("requests as a table", start + 20)]
+    assert table.count("00c0ffee-") == plays_of(page) > 1
+    assert "Critical path s" in table
 
 
 def test_what_was_not_watched_says_why(tmp_path: Path) -> None:

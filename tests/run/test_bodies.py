@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from inferometer.core import Prompt, Request
+from inferometer.core import Canned, Content, Prompt, Request, Said
 from inferometer.load.ceiling import SETTINGS, make_request
 from inferometer.load.endpoints import ENDPOINTS, enclosure
 from inferometer.load.sheet import Sheet, Stored
@@ -72,6 +72,21 @@ def test_a_large_body_says_what_a_small_one_would(
         assert body == meant
 
 
+def test_a_large_dialogue_says_what_a_small_one_would(texts: Bodies) -> None:
+    recorded = large().prompt
+    rest = replace(recorded, tail_id=2, tail_tokens=recorded.tail_tokens + 90)
+    begun = Canned(recorded, 0, recorded.tokens)
+    said = Said('so "it" is\n', 7)
+    asked = Canned(rest, recorded.tokens + 30, rest.tokens)
+    tokens = recorded.tokens + 7 + rest.tokens - recorded.tokens - 30
+    talk = replace(rest, tail_tokens=tokens - rest.tokens + rest.tail_tokens)
+    request = replace(large(), prompt=replace(talk, parts=(begun, said, asked)))
+    small = ENDPOINTS["chat"].body("m", PromptText(WORDS).render(request.prompt), request, SETTINGS)
+    texts.prepare(request.prompt)
+    assert asyncio.run(bytes_of(texts, request)) == small
+    assert [one["role"] for one in json.loads(small)["messages"]] == ["user", "assistant", "user"]
+
+
 def test_a_model_that_is_called_like_the_mark_is_sent_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -82,7 +97,7 @@ def test_a_model_that_is_called_like_the_mark_is_sent_whole(
     writers: list[int] = []
     render = PromptText.render
 
-    def noted(self: PromptText, prompt: Prompt) -> str | list[int]:
+    def noted(self: PromptText, prompt: Prompt) -> Content:
         writers.append(threading.get_ident())
         return render(self, prompt)
 

@@ -146,3 +146,31 @@ def test_mistakes_are_said_before_anything_runs(tmp_path: Path) -> None:
     torn = replace(job().plan.workload, tokenizer=str(tmp_path / "gone"))
     with pytest.raises(InputError, match="no such file"):
         rules_of(replace(job().plan, workload=torn))
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+def test_a_live_replay_asks_what_a_conversation_adds(endpoint: str) -> None:
+    class Server(Counting):
+        asked: ClassVar[list[dict[str, Any]]] = []
+
+        def do_POST(self) -> None:
+            # 23 tokens for one message, 9 more for two further ones.
+            length = int(self.headers["content-length"])
+            body = orjson.loads(self.rfile.read(length))
+            self.asked.append(body)
+            texts = [m["content"] for m in body.get("messages", [])] or [body["prompt"]]
+            tokens = len(" ".join(texts).split()) + 23 + 9 * (len(texts) > 1)
+            data = orjson.dumps({"usage": {"prompt_tokens": tokens}})
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    made = job(endpoint, tokenizer="bundled")
+    with serving(Server) as url:
+        rules = learned(rules_of(made.plan), made.plan.client, url, "m", live=True)
+    assert len(Server.asked) == 3
+    assert rules.pair == (9 if endpoint == "chat" else 0)
+    if endpoint == "chat":
+        roles = [message["role"] for message in Server.asked[2]["messages"]]
+        assert roles == ["user", "assistant", "user"]

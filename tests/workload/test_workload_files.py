@@ -91,10 +91,32 @@ def test_sound_sessions_can_be_had_without_the_others(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_corpus(tmp_path)
     told = [(problem.line, problem.key) for problem in caught.value.problems]
-    assert told == [(2, "requests[0].in"), (3, None), (4, "id"), (5, "block_size")]
+    assert told == [(2, "requests[0].in"), (3, None), (5, "block_size")]
     found = read_corpus(tmp_path, ReadOptions(skip_bad=True))
     assert [session.id for session in found.sessions] == ["x"]
-    assert (found.report.sessions, found.report.skipped) == (1, 4)
+    assert (found.report.sessions, found.report.skipped, found.report.duplicates) == (1, 3, 1)
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_the_odd_block_size_is_that_of_the_fewer_sessions(tmp_path: Path, skip_bad: bool) -> None:
+    odd = trace("a").replace(b'"block_size": 64', b'"block_size": 32').replace(b"[0]", b"[0,1]")
+    (tmp_path / "a.json").write_bytes(odd)
+    (tmp_path / "b.jsonl").write_bytes(trace("b") + trace("c"))
+    text = "a.json: block_size: blocks of 32 tokens, where 2 of 3 sessions have 64"
+    if not skip_bad:
+        with pytest.raises(InputError) as caught:
+            read_corpus(tmp_path)
+        assert [str(p).rpartition("/")[2] for p in caught.value.problems] == [text]
+        return
+    found = read_corpus(tmp_path, ReadOptions(skip_bad=True))
+    assert [session.id for session in found.sessions] == ["b", "c"]
+    assert (found.report.sessions, found.report.turns, found.report.skipped) == (2, 2, 1)
+
+
+def test_a_byte_order_mark_says_nothing(tmp_path: Path) -> None:
+    for name, text in (("a.json", trace("x")), ("b.jsonl", trace("y"))):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text)
+    assert [session.id for session in read_corpus(tmp_path).sessions] == ["x", "y"]
 
 
 def test_a_corpus_without_a_sound_session_is_refused_all_the_same(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer.core import Prompt, Session, Turn
+from inferometer.core import Canned, Dialogue, Prompt, Said, Session, Turn
 from inferometer.errors import InputError
 from inferometer.workload import (
     WORDS,
@@ -18,10 +18,12 @@ from inferometer.workload import (
     PromptText,
     calibrated,
     make_lexicon,
+    paired,
     prompt_of,
 )
 from inferometer.workload.lexicon import PLAIN, floor_power
 from inferometer.workload.numbering import numbering
+from inferometer.workload.prompt_text import word_numbers, words_between
 
 Ids = list[int]
 SIZE = 8
@@ -126,7 +128,7 @@ def test_what_was_prepared_is_taken_once_and_never_too_much_of_it() -> None:
         text.prepare(one)
         text.prepare(one)
     kept = text._kept
-    assert sum(len(one) for one in kept.values()) <= 200
+    assert sum(len(str(one)) for one in kept.values()) <= 200
     assert (made[-1].tail_id, made[-1].tokens) in kept
     assert [text.take(one) for one in made] == [PromptText().render(one) for one in made]
     assert not kept
@@ -166,3 +168,57 @@ def test_a_prompt_opens_with_a_word_that_may() -> None:
     rules = PromptRules(lexicon, "text", 0, 0, {})
     first = {words(prompt([n << 20 | n], 0), rules)[0] for n in range(50)}
     assert first == {"00", "01", "02", "03"}
+
+
+@given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 20), st.data())
+def test_words_between_are_those_of_the_whole(blocks: Ids, tail: int, data: st.DataObject) -> None:
+    made = prompt(blocks, tail or (0 if blocks else 1))
+    start = data.draw(st.integers(0, made.tokens - 1))
+    stop = data.draw(st.integers(start + 1, made.tokens))
+    whole = word_numbers(made, WORDS)
+    assert words_between(made, start, stop, PLAIN).tolist() == whole[start:stop].tolist()
+
+
+def dialogue(rules: PromptRules, canned: bool) -> Dialogue:
+    first, then = prompt([1, 2], 3, 5), prompt([1, 2, 3, 4], 3, 6)
+    answer = Canned(then, 19, 25) if canned else Said(" it said", 2)
+    parts = (Canned(first, 0, 19), answer, Canned(then, 25, 35))
+    made = PromptText(rules).render(replace(then, parts=parts))
+    assert isinstance(made, Dialogue)
+    return made
+
+
+def test_a_conversation_is_its_parts() -> None:
+    made = dialogue(WORDS, canned=False)
+    whole = words(prompt([1, 2, 3, 4], 3, 6))
+    assert made.texts == (
+        " ".join(words(prompt([1, 2], 3, 5))),
+        " it said",
+        " ".join(whole[25:35]),
+    )
+    assert made.spaced == (False, False, True)
+    recorded = dialogue(WORDS, canned=True)
+    assert recorded.texts == (made.texts[0], " ".join(whole[19:25]), made.texts[2])
+    assert recorded.spaced == (False, True, True)
+
+
+def test_what_a_server_adds_to_a_conversation_takes_the_place_of_the_user_s_words() -> None:
+    rules = replace(WORDS, head=4, foot=2, pair=6)
+    made = dialogue(rules, canned=True)
+    assert [len(text.split()) for text in made.texts] == [19 - 6, 6, 10 - 6]
+    assert made.texts[0] == str(PromptText(rules).render(prompt([1, 2], 3, 5)))
+    text = PromptText(replace(WORDS, pair=10))
+    parts = (Canned(prompt([1]), 0, 11), Said("x", 1), Canned(prompt([1, 2]), 12, 19))
+    taken = text.take(replace(prompt([1, 2]), parts=parts))
+    assert isinstance(taken, Dialogue)
+    assert len(taken.texts[2].split()) == 1
+    assert text.notes()["prompts_below_template"] == 1
+
+
+def test_a_conversation_teaches_what_it_adds() -> None:
+    known = calibrated(PromptRules(PLAIN, "text", 1, 2, {}), (16, 48), (26, 58))
+    assert paired(known, 48, 48 + 10 + 7).pair == 7
+    assert paired(known, 48, 48 + 10 + 7).notes["template_pair_tokens"] == 7
+    assert paired(known, 48, 50) is known, "fewer than one message adds"
+    other = calibrated(PromptRules(PLAIN, "text", 1, 2, {}), (16, 48), (26, 100))
+    assert paired(other, 48, 80) is other, "another tokenizer"

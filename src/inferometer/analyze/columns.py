@@ -29,8 +29,8 @@ class Columns:
     is `sent`, or where the request never got that far the time it was handed to the transport;
     `counted` says that the server counted each chunk; `events` int64[n] are token-bearing ones,
     `first_ns` and `last_ns` the stamps of the first and the last; `osl` is by server usage, else
-    the sum over the events (1 each where not counted). `rows` are the requests' numbers in
-    `source`.
+    the sum over the events (1 each where not counted). `recorded`, `live` and `canned` are
+    of prompts with real answers in them. `rows` are the requests' numbers in `source`.
     """
 
     measured: Bools
@@ -50,6 +50,9 @@ class Columns:
     last_ns: Ints
     intended: Ints
     asked: Ints
+    recorded: Ints
+    live: Ints
+    canned: Ints
     prompt: Ints
     cached: Ints
     completion: Ints
@@ -150,6 +153,9 @@ def columns(requests: Sequence[Record] | RequestTable) -> Columns:
         last_ns=found["last_token_ns"],
         intended=found["input_tokens"],
         asked=found["max_tokens"],
+        recorded=found["recorded_tokens"],
+        live=found["live_replies"],
+        canned=found["canned_replies"],
         prompt=found["prompt_tokens"],
         cached=found["cached_tokens"],
         completion=found["completion_tokens"],

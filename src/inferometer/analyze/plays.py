@@ -7,11 +7,12 @@ time is the one it waited for. Failed requests count like others: they release w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from inferometer.analyze.columns import Columns
-from inferometer.metrics import Floats, Ints
+from inferometer.metrics import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,16 +29,32 @@ class Plays:
     join_wait: Floats
 
 
+class Bounds(NamedTuple):
+    """Plays in an order of rows by lane and play: where each begins in it, and how many rows it
+    has; `followed`: its lane has a later one.
+    """
+
+    order: Ints
+    heads: Ints
+    sizes: Ints
+    followed: Bools
+
+
 def drained_plays(cols: Columns) -> Plays:
     """The plays of a closed loop: one has drained where its lane has a later one."""
     sent = cols.take(cols.sent)
-    order, heads, sizes = _bounds(sent)
+    found = bounds(sent)
+    order = found.order
+    counts = found.followed
+    if len(order):
+        counts = counts & np.logical_and.reduceat(sent.measured[order], found.heads)
+    heads, sizes = found.heads[counts], found.sizes[counts]
     # Of single requests there may be millions.
     single = order[heads[sizes == 1]]
     took = (sent.end_ns[single] - sent.sent_ns[single]) / 1e9
     several = zip(heads[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True)
-    found = [_play(sent, order[low : low + size]) for low, size in several]
-    rows = np.array(found, np.float64).reshape(-1, 3)
+    times = [play_times(sent, order[low : low + size]) for low, size in several]
+    rows = np.array(times, np.float64).reshape(-1, 3)
     return Plays(
         np.append(took, rows[:, 0]),
         np.append(took, rows[:, 1]),
@@ -45,20 +62,19 @@ def drained_plays(cols: Columns) -> Plays:
     )
 
 
-def _bounds(sent: Columns) -> tuple[Ints, Ints, Ints]:
-    """An order of rows by lane and play, and where in it each play that counts begins; its size."""
+def bounds(sent: Columns) -> Bounds:
+    """The plays of requests that were sent."""
     order = np.lexsort((sent.play, sent.lane))
     if len(order) == 0:
-        return order, order, order
+        return Bounds(order, order, order, np.zeros(0, np.bool_))
     lane, play = sent.lane[order], sent.play[order]
     heads = np.flatnonzero(np.diff(lane, prepend=lane[0] - 1) | np.diff(play, prepend=play[0] - 1))
-    drained = np.append(lane[heads][1:] == lane[heads][:-1], False)
-    counts = drained & np.logical_and.reduceat(sent.measured[order], heads)
-    sizes = np.diff(heads, append=len(order))
-    return order, heads[counts], sizes[counts]
+    followed = np.append(lane[heads][1:] == lane[heads][:-1], False)
+    return Bounds(order, heads, np.diff(heads, append=len(order)), followed)
 
 
-def _play(sent: Columns, rows: Ints) -> tuple[float, float, float]:
+def play_times(sent: Columns, rows: Ints) -> tuple[float, float, float]:
+    """Makespan, critical path and join wait of the requests of one play, s."""
     opened, closed = sent.sent_ns[rows], sent.end_ns[rows]
     ready, agent, parent = sent.ready_ns[rows], sent.agent[rows], sent.parent[rows]
     makespan = int(closed.max() - opened.min())

@@ -17,6 +17,7 @@ from inferometer.analyze.columns import FAILURES, Columns, columns
 from inferometer.analyze.engine import engine_figures
 from inferometer.analyze.goodput import goodput_figures
 from inferometer.analyze.latency import assumed, latency_figures
+from inferometer.analyze.live import live_figures
 from inferometer.analyze.openloop import open_loop_figures
 from inferometer.analyze.power import gpu_figures, host_figures, power_figures
 from inferometer.analyze.selfcheck import (
@@ -34,6 +35,7 @@ from inferometer.analyze.throughput import cached_share, occupancy_figures, rate
 from inferometer.analyze.verdict import Evidence, judge
 from inferometer.analyze.window import Windows, find_windows, sent_inside
 from inferometer.core import (
+    AgenticCoding,
     ClientReport,
     EngineTotals,
     GpuRelease,
@@ -141,6 +143,8 @@ def _figures(
     }
     if agentic:
         found |= session_figures(cols, population, inputs.client)
+    if inputs.plan.workload.replies == "live":
+        found |= live_figures(population)
     return found | open_loop_figures(population, windows, inputs.client) if open_loop else found
 
 
@@ -235,14 +239,15 @@ def _power_missing(inputs: PointInputs, energy_j: Figure) -> str | None:
 
 def _labels(inputs: PointInputs, population: Columns, windows: Windows) -> tuple[str, ...]:
     """What a reader should know that is no fault."""
-    agentic = inputs.plan.workload.kind == "agentic"
     ok = population.take(population.ended(Status.OK))
     holds = {
         "simulated": inputs.provenance == "simulated",
         "virtual": inputs.clock == "virtual",
-        "short": agentic and windows.whole.seconds < SHORT_AGENTIC_S,
+        "short": isinstance(inputs.point.scenario, AgenticCoding)
+        and windows.whole.seconds < SHORT_AGENTIC_S,
         "assumed_tokens": assumed(ok) > 0,
         "open_loop": inputs.plan.workload.open_loop,
+        "live": inputs.plan.workload.replies == "live",
         "steady": windows.steady is True,
         "whole_window": windows.steady is False,
     }

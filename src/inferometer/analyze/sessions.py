@@ -16,7 +16,9 @@ from inferometer.core import ClientReport
 from inferometer.metrics import Figure, Floats
 
 CACHES = tuple(f"theoretical_prefix_hit_{size}" for size in ("250k", "1m", "4m", "16m"))
+POOL, OF_POOL = "engine_kv_pool_tokens", "theoretical_prefix_hit_engine"
 NOT_IN_NOTES = "the workload does not report it"
+NO_POOL = "the engine says neither in its log nor on its metrics page how large its KV pool is"
 
 
 def session_figures(cols: Columns, population: Columns, client: ClientReport) -> dict[str, Figure]:
@@ -62,6 +64,10 @@ def _hit_figures(notes: Mapping[str, float]) -> dict[str, Figure]:
     for name in ("theoretical_prefix_hit", *CACHES):
         hit = notes.get(name)
         found[name] = Figure(hit, NOT_IN_NOTES if hit is None else None)
+    pool, hit = notes.get(POOL), notes.get(OF_POOL)
+    found[POOL] = Figure(pool, NO_POOL if pool is None else None)
+    why = NO_POOL if pool is None else NOT_IN_NOTES
+    found[OF_POOL] = Figure(hit, why if hit is None else None)
     return found
 
 

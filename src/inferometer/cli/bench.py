@@ -16,6 +16,7 @@ from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, co
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
+from inferometer.core import Replies
 from inferometer.engine.ask import served_models
 from inferometer.errors import EngineError, nearest
 from inferometer.run.engines import root_url
@@ -54,6 +55,13 @@ class Concurrencies(click.ParamType[tuple[int, ...]]):
         return numbers
 
 
+replies_option = click.option(
+    "--replies",
+    type=click.Choice(["canned", "live"]),
+    help="Answers that later turns repeat: recorded ones, or those that came [canned].",
+)
+
+
 def load_options(command: F) -> F:
     """What is sent and for how long: the same for `bench` and `predict`."""
     for option in (
@@ -67,6 +75,7 @@ def load_options(command: F) -> F:
             type=click.IntRange(min=0),
             help="Warm-up requests a lane; in an open loop, arrivals.",
         ),
+        replies_option,
         click.option("--workload", type=str, help="Sessions: a trace path, or synthetic:NAME."),
         click.option(
             "--osl",
@@ -104,6 +113,7 @@ def load_overrides(
     workload: str | None,
     warmup: int | None,
     seed: int | None,
+    replies: Replies | None,
 ) -> dict[str, object]:
     """The workload settings that `load_options` may set."""
     if duration is not None and requests is not None:
@@ -114,6 +124,7 @@ def load_overrides(
         "sessions": workload,
         "warmup_requests_per_lane": warmup,
         "seed": seed,
+        "replies": replies,
     }
 
 
@@ -181,6 +192,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
     isl: int,
     osl: int,
     workload: str | None,
+    replies: Replies | None,
     warmup: int | None,
     seed: int | None,
     endpoint: str,
@@ -211,7 +223,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
         duration = DURATION_S
     refuse_lengths_of_sessions(workload)
     drawn = _seed(out) if seed is None else seed
-    settings = load_overrides(duration, requests, workload, warmup, drawn) | paced
+    settings = load_overrides(duration, requests, workload, warmup, drawn, replies) | paced
     settings |= {"tokenizer": tokenizer, "prompt_form": "token_ids" if token_ids else None}
     name, limit = _model(base_url, model)
     if seed is None:

@@ -16,6 +16,7 @@ from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_o
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.cli.run import declared, declared_options
+from inferometer.core import Replies
 from inferometer.plan import Selection
 from inferometer.run.job import Job, Sweep
 from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags, scenario_of
@@ -87,6 +88,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
     isl: int,
     osl: int,
     workload: str | None,
+    replies: Replies | None,
     warmup: int | None,
     seed: int | None,
     out: Path | None,
@@ -106,7 +108,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
     objectives = parse_slos(slos)
     paced = arrival_settings(ramp_concurrency=ramp_concurrency, **arrivals)
     concurrency = concurrencies(concurrency, paced, ramp_concurrency)
-    settings = load_overrides(duration, requests, workload, warmup, seed) | paced
+    settings = load_overrides(duration, requests, workload, warmup, seed, replies) | paced
     overrides = Overrides(settings, {})
     refuse_lengths_of_sessions(workload)
     if files:

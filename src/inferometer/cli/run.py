@@ -13,6 +13,7 @@ from inferometer.audit import stored_results
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.output import format_option
+from inferometer.core import Replies
 from inferometer.errors import InputError
 from inferometer.plan import Selection, quickstart_paths
 from inferometer.run.job import Sweep
@@ -80,6 +81,11 @@ def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str
 @click.option(
     "--site", type=click.Path(), help="Site file: paths of models, containers (docs/formats.md)."
 )
+@click.option(
+    "--replies",
+    type=click.Choice(["canned", "live"]),
+    help="Answers that later turns repeat: recorded ones, or those that came [as declared].",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/NAME].")
 @click.option(
     "--reuse",
@@ -99,6 +105,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     headers: dict[str, str],
     workers: int | None,
     site: str | None,
+    replies: Replies | None,
     out: Path | None,
     stores: tuple[Path, ...],
     form: str,
@@ -110,7 +117,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     """
     objectives = parse_slos(slos)
     place = Site() if site is None else read_site(site)
-    found = declared(files, runners, Selection(keys=keys, scenario=scenario, conc=conc))
+    selection = Selection(keys=keys, scenario=scenario, conc=conc)
+    found = declared(files, runners, selection, Overrides({"replies": replies}, {}))
     name = Path(files[0]).stem
     sweep = Sweep(
         title=name,

@@ -31,11 +31,22 @@ NUMBERS: tuple[tuple[str, str, int], ...] = (
     ("in_flight", "in\nflight", 1),
     ("offered_s", "due\n/s", 1),
     ("goodput_requests_s", "good\nreq/s", 2),
+    ("cached_share", "cached", 3),
+    ("theoretical_prefix_hit_engine", "cached\ntheory", 3),
 )
 """(metric, heading, decimals)."""
-OPTIONAL = ("offered_s", "goodput_requests_s")
-"""Columns that are there only where a result has them."""
-LESS = ("ok", "offered_s", "in_flight", "ttft_p90_s", "output_tok_s_per_gpu", "tpot_p50_s")
+OPTIONAL = ("offered_s", "goodput_requests_s", "cached_share", "theoretical_prefix_hit_engine")
+"""Columns that are there only where a result has them, and the third only beside the fourth."""
+LESS = (
+    "theoretical_prefix_hit_engine",
+    "cached_share",
+    "ok",
+    "offered_s",
+    "in_flight",
+    "ttft_p90_s",
+    "output_tok_s_per_gpu",
+    "tpot_p50_s",
+)
 """What goes first where a terminal is narrow, in this order."""
 GAP = 2
 """Columns of the terminal between two of the table."""
@@ -98,13 +109,21 @@ def _columns(results: Sequence[Result]) -> list[Column]:
     found = [Column(name, name, tuple(map(of, points)), number=False) for name, of in IDENTITY]
     found.append(Column("conc", "conc", tuple(str(point.conc) for point in points), number=True))
     for name, heading, digits in NUMBERS:
-        if name in OPTIONAL and not any(name in result.metrics for result in results):
+        if name in OPTIONAL and not _known(name, results):
             continue
         cells = tuple(_number(result.metrics.get(name), digits) for result in results)
         found.append(Column(name, heading, cells, number=True))
     found.append(Column("ok", "ok", tuple(map(_ok, results)), number=False))
     found.append(Column("verdict", "verdict", tuple(map(_verdict, results)), number=False))
     return found
+
+
+def _known(name: str, results: Sequence[Result]) -> bool:
+    """Whether a result has it. What was cached says something beside what could be."""
+    if name in ("cached_share", "theoretical_prefix_hit_engine"):
+        name = "theoretical_prefix_hit_engine"
+        return any(result.metrics.get(name) is not None for result in results)
+    return any(name in result.metrics for result in results)
 
 
 def _fewer(columns: list[Column], results: Sequence[Result]) -> Iterator[list[Column]]:

@@ -26,6 +26,7 @@ from inferometer.workload import (
     SessionWriter,
     chosen,
     drawn_sessions,
+    family_of,
     inspect_sessions,
     named_sessions,
     packed,
@@ -306,7 +307,7 @@ def _write(
 ) -> tuple[int, Reading | None]:
     """Write the sessions that are wanted. Raises InputError where there are none, or problems."""
     opened, reading = _opened(text, seed, how)
-    writer, count = SessionWriter(target), 0
+    writer, count = SessionWriter(target, family_of(text)), 0
     for session in some(opened):
         writer.write(session)
         count += 1

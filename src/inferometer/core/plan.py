@@ -13,6 +13,7 @@ from inferometer.core.deployment import (
     SideProcess,
 )
 
+Replies = Literal["canned", "live"]
 Arrival = Literal["closed", "constant", "poisson", "gamma", "timestamps", "burst"]
 
 
@@ -105,6 +106,8 @@ class WorkloadSettings:
     prompt_form: Literal["text", "token_ids"] = "text"
     prompt_rules: str = "words-1"
     """Version of the rule from block ids to what is sent."""
+    replies: Replies = "canned"
+    """Whose answers later turns repeat: the recorded ones, or those that really came."""
 
     @property
     def open_loop(self) -> bool:

@@ -65,7 +65,20 @@ class AgenticCoding:
         return "agentic"
 
 
-Scenario = FixedSeqLen | AgenticCoding
+@dataclass(frozen=True, slots=True)
+class OtherSessions:
+    """Sessions that no coding agent had, replayed by the same rules."""
+
+    family: str
+    """Of the workload: `chat`, `lengths`, `mooncake`, ..."""
+
+    @property
+    def label(self) -> str:
+        """The family's name."""
+        return self.family
+
+
+Scenario = FixedSeqLen | AgenticCoding | OtherSessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,17 @@ class Arrivals:
         return len(self.at_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer says, as a later prompt repeats it: visible text, in the order it came.
+
+    `hidden_events` are its token events that show none of it: reasoning.
+    """
+
+    text: str
+    hidden_events: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
     """What the transport saw of one request: stamps, events, counts, and how it ended."""
@@ -83,6 +94,22 @@ class Exchange:
     token_source: TokenSource
     stamp_source: StampSource
     reused_connection: bool
+    answer: Answer | None = None
+    """Only where it was asked for; never kept in a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threading:
+    """How a prompt with real answers came about (`live` replay).
+
+    Of the assistant's parts in it `live` are real answers, and `canned` recorded ones in the place
+    of an answer that could not be had.
+    """
+
+    recorded_tokens: int
+    """The recorded length of the context."""
+    live: int
+    canned: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +131,8 @@ class Record:
     """Tokens the workload meant to send; `exchange.prompt_tokens` is what the server counted."""
     max_tokens: int
     exchange: Exchange
+    threading: Threading | None = None
+    """None where the recorded context was sent."""
 
     @property
     def first_token_ns(self) -> int | None:

@@ -25,11 +25,58 @@ class Prompt:
     block_size: int
     tail_tokens: int
     tail_id: int
+    parts: tuple[Part, ...] = ()
+    """What a conversation with real answers is sent as, in order: the user's part and the
+    assistant's in turn, the user's first and last. Empty: the recorded context as one message."""
 
     @property
     def tokens(self) -> int:
         """Length in tokens."""
         return len(self.blocks) * self.block_size + self.tail_tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canned:
+    """The tokens [start, stop) of a recorded context, as if `prompt` were sent whole."""
+
+    prompt: Prompt
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """A real answer: its text, byte for byte, and how many tokens of a context it takes."""
+
+    text: str
+    tokens: int
+
+
+Part = Canned | Said
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A prompt of several messages, of the user and the assistant in turn, both ends the user's.
+
+    `spaced` says of each text whether a space stands before it where all are one text: an answer
+    goes on as it came.
+    """
+
+    texts: tuple[str, ...]
+    spaced: tuple[bool, ...]
+
+    @property
+    def joined(self) -> str:
+        """All of it as one text."""
+        return "".join(
+            f" {text}" if space else text
+            for text, space in zip(self.texts, self.spaced, strict=True)
+        )
+
+
+Content = str | list[int] | Dialogue
+"""What a prompt is made of: one text, a list of token ids, or several messages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,3 +143,11 @@ class Request:
     """When the recorded predecessors were done."""
     scheduled_ns: int
     """`ready_ns` plus the recorded gap, less any shift by an idle cap."""
+    recorded_tokens: int | None = None
+    """Where answers are threaded: the recorded length of the context. None where the recorded
+    context itself is sent, and nobody needs the answer's text."""
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether the answer's text is needed."""
+        return self.recorded_tokens is not None

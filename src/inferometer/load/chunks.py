@@ -126,8 +126,50 @@ class ChunkReader:
         return chunk
 
 
-READERS = {"openai": ChunkReader}
+class TextReader(ChunkReader):
+    """Decodes every chunk, and gathers what the answer says: `text`, as a later prompt repeats it.
+
+    Visible text in the order it came. Reasoning is left out, as chat templates leave it out of
+    earlier turns: `hidden` counts the token events that held nothing else. A tool that is called
+    is its name and arguments, a line each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.hidden = 0
+
+    def read(self, data: bytes) -> Chunk:
+        """As of `ChunkReader`; remembers no shape, so that no chunk is passed over."""
+        chunk = decode(data)
+        if chunk.token:
+            self.hidden += not chunk.visible
+            for choice in orjson.loads(data).get("choices") or ():
+                self.text += _said(choice)
+        return chunk
+
+
+Reader = type[ChunkReader]
+READERS: dict[str, Reader] = {"openai": ChunkReader}
 """By the name that an endpoint gives: what reads the events of its stream."""
+TEXT_READERS: dict[str, type[TextReader]] = {"openai": TextReader}
+"""Likewise, where the text of answers is needed."""
+
+
+def _said(choice: dict[str, Any]) -> list[str]:
+    """The visible texts of a choice, in the order in which they stand."""
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        text = choice.get("text")
+        return [text] if isinstance(text, str) else []
+    found = [value for key, value in delta.items() if key in _VISIBLE and isinstance(value, str)]
+    calls = [call.get("function") for call in _objects(delta.get("tool_calls"))]
+    for function in (*calls, delta.get("function_call")):
+        if isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+            found += [f"\n{name} "] if isinstance(name, str) and name else []
+            found += [arguments] if isinstance(arguments, str) else []
+    return found
 
 
 def _shape(data: bytes, usage: Usage | None) -> Shape | None:

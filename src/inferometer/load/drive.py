@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from inferometer.clock import NS, Clock, RealClock
 from inferometer.core import ClientReport, Prompt, Record, Sample, Status, Window
-from inferometer.load.lanes import Lanes, LanesConfig
+from inferometer.load.lane import LanesConfig
+from inferometer.load.lanes import Lanes
 from inferometer.load.progress import Progress
 from inferometer.load.selfwatch import SelfWatch
 from inferometer.load.transport import Transport

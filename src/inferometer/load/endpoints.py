@@ -7,18 +7,15 @@ left out where it is not wanted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
 
-from inferometer.core import ClientSettings, Request
+from inferometer.core import ClientSettings, Content, Dialogue, Request
 from inferometer.errors import InputError, Problem
 from inferometer.load.http import Server
-
-Content = str | Sequence[int]
-"""What a prompt is made of: text, or token ids where the endpoint takes them."""
 
 
 class Endpoint(Protocol):
@@ -36,7 +33,7 @@ class Endpoint(Protocol):
 
 
 class Chat:
-    """Chat completions: one user message."""
+    """Chat completions: one user message, or the messages of a dialogue."""
 
     path = "/chat/completions"
     reader = "openai"
@@ -45,14 +42,18 @@ class Chat:
         self, model: str, content: Content, request: Request, settings: ClientSettings
     ) -> bytes:
         """Text only: a message holds no token ids."""
-        if not isinstance(content, str):
+        if isinstance(content, list):
             raise InputError("chat takes text, not token ids; token ids go to completions")
-        messages = [{"role": "user", "content": content}]
+        texts = content.texts if isinstance(content, Dialogue) else (content,)
+        messages = [
+            {"role": "assistant" if place % 2 else "user", "content": text}
+            for place, text in enumerate(texts)
+        ]
         return orjson.dumps({"model": model, "messages": messages} | _common(request, settings))
 
 
 class Completions:
-    """Plain completions: text, or token ids as they are."""
+    """Plain completions: text, a dialogue as one text, or token ids as they are."""
 
     path = "/completions"
     reader = "openai"
@@ -61,7 +62,7 @@ class Completions:
         self, model: str, content: Content, request: Request, settings: ClientSettings
     ) -> bytes:
         """`prompt` is a string, or a list of ids."""
-        prompt = content if isinstance(content, str) else list(content)
+        prompt = content.joined if isinstance(content, Dialogue) else content
         return orjson.dumps({"model": model, "prompt": prompt} | _common(request, settings))
 
 

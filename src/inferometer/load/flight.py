@@ -56,7 +56,7 @@ class Flight:
         owner: Owner,
     ) -> None:
         self.key = post.key
-        self.reply = Reply(target.reader)
+        self.reply = Reply(target.reader, post.keep_text)
         self.connection: Connection | None = None
         self.hurry_at = post.max_tokens - NEAR_END
         self.due_ns = 0
@@ -211,6 +211,7 @@ class Flight:
             token_source=reply.token_source,
             kernel_stamps=reply.kernel_stamps and reply.first_byte_ns is not None,
             reused=self._reused,
+            said=reply.said,
         )
 
     def _dialed(self, outcome: Connection | OSError) -> None:

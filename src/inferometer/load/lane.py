@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from inferometer.core import Exchange, Record, Request, Status, Turn
+from inferometer.core import (
+    Canned,
+    ClientSettings,
+    Exchange,
+    Phase,
+    Prompt,
+    Record,
+    Request,
+    Status,
+    Threading,
+    Turn,
+    WorkloadSettings,
+)
 from inferometer.load.play import Play, Ready
 
 FEW_REQUESTS = 10
 """Below this many finished requests a share of failures says nothing, unless all have failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanesConfig:
+    """What the lanes need of a launch plan. `tag` begins every request id of the run."""
+
+    lanes: int
+    tag: str
+    max_model_len: int | None
+    client: ClientSettings
+    workload: WorkloadSettings
 
 
 class Lane:
@@ -75,8 +99,36 @@ def max_tokens(lane: Lane, turn: Turn, lanes: int) -> int:
     return math.ceil(turn.output_tokens * (lane.index + 1) / lanes)
 
 
+def request_of(
+    lane: Lane, item: Ready, config: LanesConfig, phase: Phase, prompt: Prompt
+) -> Request:
+    """A turn of the lane's play as it is about to be sent."""
+    assert lane.play is not None
+    turn = item.turn
+    tag = f"{config.tag}-{lane.index:04d}-{lane.number:04d}"
+    return Request(
+        id=f"{tag}-{turn.index:05d}",
+        phase=phase,
+        lane=lane.index,
+        play=lane.number,
+        turn=turn.index,
+        session=lane.play.session.id,
+        agent=turn.agent,
+        parent_agent=turn.parent_agent,
+        affinity=tag,
+        prompt=prompt,
+        max_tokens=max_tokens(lane, turn, config.lanes),
+        ready_ns=item.ready_ns,
+        # During warm-up a turn does not wait for its gap: it is due when it is ready.
+        scheduled_ns=item.ready_ns if lane.warm_left > 0 else item.due_ns,
+        recorded_tokens=turn.input_tokens if config.workload.replies == "live" else None,
+    )
+
+
 def record_of(request: Request, dequeued_ns: int, exchange: Exchange) -> Record:
-    """All that is kept of one request."""
+    """All that is kept of one request: of an answer's text, nothing."""
+    if exchange.answer is not None:
+        exchange = replace(exchange, answer=None)
     return Record(
         request_id=request.id,
         phase=request.phase,
@@ -92,4 +144,14 @@ def record_of(request: Request, dequeued_ns: int, exchange: Exchange) -> Record:
         input_tokens=request.prompt.tokens,
         max_tokens=request.max_tokens,
         exchange=exchange,
+        threading=_threading(request),
     )
+
+
+def _threading(request: Request) -> Threading | None:
+    """What the answers in a prompt are; None where the recorded context was sent."""
+    if request.recorded_tokens is None:
+        return None
+    answers = request.prompt.parts[1::2]
+    canned = sum(isinstance(answer, Canned) for answer in answers)
+    return Threading(request.recorded_tokens, len(answers) - canned, canned)

@@ -12,22 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from inferometer.clock import NS, Clock
-from inferometer.core import (
-    ClientSettings,
-    Exchange,
-    Phase,
-    Prompt,
-    Record,
-    Request,
-    Status,
-    Turn,
-    WorkloadSettings,
-)
-from inferometer.load.lane import Due, Lane, Tally, max_tokens, record_of
+from inferometer.core import Exchange, Phase, Prompt, Record, Request, Status, Turn
+from inferometer.load.lane import Due, Lane, LanesConfig, Tally, record_of, request_of
 from inferometer.load.openloop import OpenLoop
 from inferometer.load.pacers import lane_starts
 from inferometer.load.play import Play, Ready
@@ -41,17 +30,6 @@ LATER_S = 0.001
 """A request is written within two turns of the loop, which take far less."""
 FRUITLESS_SESSIONS = 1_000
 """After this many sessions in a row that exceed the context limit, a lane has nothing to send."""
-
-
-@dataclass(frozen=True, slots=True)
-class LanesConfig:
-    """What the lanes need of a launch plan. `tag` begins every request id of the run."""
-
-    lanes: int
-    tag: str
-    max_model_len: int | None
-    client: ClientSettings
-    workload: WorkloadSettings
 
 
 class Lanes:
@@ -195,6 +173,7 @@ class Lanes:
         """Where the lane's session has drained: the next, or the end of the lane."""
         if lane.play is None or not lane.play.drained:
             return
+        self._workload.over(lane.index, lane.number)
         if self._arrivals is None:
             self._play(lane, self._begin(lane), at_ns)
             return
@@ -218,10 +197,15 @@ class Lanes:
         assert play is not None
         if not self._sending:
             return
-        if turn.agent in play.ended_agents or self._overflows(turn):
+        prompt = None
+        if turn.agent not in play.ended_agents:
+            prompt = self._workload.prompt(play.session, turn, lane.index, lane.number)
+        if prompt is None or self._overflows(prompt.tokens + turn.output_tokens):
             self._take(lane, play.failed(turn, self._clock.now_ns()))
             return
-        request = self._request(lane, item)
+        phase = Phase.WARMUP if self.window_start_ns is None else Phase.MEASURED
+        request = request_of(lane, item, self.config, phase, prompt)
+        self._workload.sent(play.session, turn, request)
         lane.open += 1
         lane.fruitless = 0
         if lane.warm_left > 0:
@@ -261,43 +245,23 @@ class Lanes:
     def _make_ready(self, due: Due) -> None:
         """Have the prompt of a waiting turn rendered before it is due."""
         play = due.lane.play
-        if self._prepare is not None and play is not None and self._sending:
+        if self._prepare is not None and play is not None and self._sending and not play.drained:
             turn = due.ready.turn
             where = (due.lane.index, due.lane.number)
             self._prepare(self._workload.prompt(play.session, turn, *where))
 
-    def _overflows(self, turn: Turn) -> bool:
+    def _overflows(self, tokens: int) -> bool:
         limit = self.config.max_model_len
-        over = limit is not None and turn.input_tokens + turn.output_tokens > limit
+        over = limit is not None and tokens > limit
         self.context_overflows += over
         return over
-
-    def _request(self, lane: Lane, item: Ready) -> Request:
-        assert lane.play is not None
-        turn, session = item.turn, lane.play.session
-        tag = f"{self.config.tag}-{lane.index:04d}-{lane.number:04d}"
-        return Request(
-            id=f"{tag}-{turn.index:05d}",
-            phase=Phase.WARMUP if self.window_start_ns is None else Phase.MEASURED,
-            lane=lane.index,
-            play=lane.number,
-            turn=turn.index,
-            session=session.id,
-            agent=turn.agent,
-            parent_agent=turn.parent_agent,
-            affinity=tag,
-            prompt=self._workload.prompt(session, turn, lane.index, lane.number),
-            max_tokens=max_tokens(lane, turn, self.config.lanes),
-            ready_ns=item.ready_ns,
-            # During warm-up a turn does not wait for its gap: it is due when it is ready.
-            scheduled_ns=item.ready_ns if lane.warm_left > 0 else item.due_ns,
-        )
 
     async def _exchange(self, lane: Lane, turn: Turn, request: Request) -> None:
         dequeued_ns = self._clock.now_ns()
         exchange = await self._transport.send(request)
         del self.open[request.id]
         lane.open -= 1
+        self._workload.heard(turn, request, exchange)
         self._count(exchange)
         if request.id in lane.warming:
             lane.warming.remove(request.id)

@@ -10,7 +10,15 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from inferometer.load.chunks import DONE, READERS, Chunk, ChunkError, Usage
+from inferometer.load.chunks import (
+    DONE,
+    READERS,
+    TEXT_READERS,
+    Chunk,
+    ChunkError,
+    TextReader,
+    Usage,
+)
 from inferometer.load.http import HttpError, ResponseParser
 from inferometer.load.plain import Plain, learn
 from inferometer.load.sse import Event, SseError, SseParser
@@ -47,7 +55,7 @@ class Ending(NamedTuple):
 class Reply:
     """What one response says. Read the attributes at any time: a partial answer is an answer."""
 
-    def __init__(self, reader: str = "openai") -> None:
+    def __init__(self, reader: str = "openai", keep_text: bool = False) -> None:
         self.ending: Ending | None = None
         self.first_byte_ns: int | None = None
         self.last_byte_ns: int | None = None
@@ -57,7 +65,7 @@ class Reply:
         self._completion: int | None = None
         self._http = ResponseParser()
         self._sse = SseParser()
-        self._chunks = READERS[reader]()
+        self._chunks = (TEXT_READERS if keep_text else READERS)[reader]()
         self.kernel_stamps = True
         """Every read so far bore the kernel's stamp."""
         self.plain: Plain | None = None
@@ -95,6 +103,12 @@ class Reply:
     def usage(self) -> Usage:
         """The server's latest counts."""
         return Usage(self._prompt, self._cached, self._completion)
+
+    @property
+    def said(self) -> tuple[str, int] | None:
+        """The visible text so far, and the token events without any; None where not kept."""
+        chunks = self._chunks
+        return ("".join(chunks.text), chunks.hidden) if isinstance(chunks, TextReader) else None
 
     @property
     def token_source(self) -> TokenSource:

@@ -55,6 +55,8 @@ class Post(NamedTuple):
     key: int
     payload: bytes | Stored
     max_tokens: int
+    keep_text: bool = False
+    """The answer's text is needed."""
 
 
 class Abort(NamedTuple):
@@ -94,6 +96,8 @@ class Outcome(NamedTuple):
     token_source: TokenSource
     kernel_stamps: bool
     reused: bool
+    said: tuple[str, int] | None = None
+    """Visible text, and the token events without any; None where nobody asked."""
 
 
 class Pulse(NamedTuple):

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from inferometer.clock import NS, Clock
-from inferometer.core import Arrivals, ClientSettings, Exchange, Request, Status
+from inferometer.core import Answer, Arrivals, ClientSettings, Exchange, Request, Status
 from inferometer.errors import InputError, Problem, without
 from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
@@ -181,7 +181,7 @@ class WorkerTransport:
         if isinstance(payload, Sheet):
             self._sheets[key] = payload
         posted = payload if isinstance(payload, bytes) else payload.posted(self._sharing)
-        end.send(Post(key, posted, request.max_tokens))
+        end.send(Post(key, posted, request.max_tokens, request.wants_answer))
         try:
             outcome = await waiting
         finally:
@@ -355,6 +355,7 @@ def _exchange(outcome: Outcome, error: str | None) -> Exchange:
         token_source=outcome.token_source,
         stamp_source="kernel" if outcome.kernel_stamps else "read",
         reused_connection=outcome.reused,
+        answer=None if outcome.said is None else Answer(*outcome.said),
     )
 
 

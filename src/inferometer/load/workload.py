@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from inferometer.core import Prompt, Session, Turn
+from inferometer.core import Exchange, Prompt, Request, Session, Turn
 
 
 class Start(Protocol):
@@ -32,6 +32,20 @@ class Workload(Protocol):
         """When the sessions began, by their recording; asked for only by `timestamps`."""
         ...
 
-    def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt: ...
+    def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
+        """What a turn sends in a play. May be asked for ahead, and more than once."""
+        ...
+
+    def sent(self, session: Session, turn: Turn, request: Request) -> None:
+        """Its request leaves now. Does nothing unless answers are threaded, as the next two."""
+        ...
+
+    def heard(self, turn: Turn, request: Request, exchange: Exchange) -> None:
+        """Its request has ended; told before any turn that waits for it is asked for."""
+        ...
+
+    def over(self, lane: int, play: int) -> None:
+        """The play has drained."""
+        ...
 
     def notes(self) -> Mapping[str, float]: ...

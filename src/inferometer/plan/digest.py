@@ -86,6 +86,8 @@ def digest(point: Point, plan: LaunchPlan) -> str:
 def _identity(point: Point, identity: dict[str, Any]) -> dict[str, Any]:
     """The point by what it says, whatever its config is called."""
     del identity["config"]
+    # What sessions are called moves nothing: their settings and data are in the plan.
+    identity["scenario"].pop("family", None)
     if point.require_power is None:
         del identity["require_power"]
     if point.multi_node is None:

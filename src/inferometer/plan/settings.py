@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import ConfigDict
 
-from inferometer.core import Arrival, ClientSettings, WorkloadSettings
+from inferometer.core import Arrival, ClientSettings, Replies, WorkloadSettings
 from inferometer.plan.arrivals import arrival_faults
 from inferometer.plan.fields import (
     Count,
@@ -105,6 +105,7 @@ class Workload(_Settings):
     tokenizer_digest: Text | None
     prompt_form: Annotated[Literal["text", "token_ids"], one_of("text", "token_ids")]
     prompt_rules: Annotated[Literal["blocks-2"], one_of("blocks-2")]
+    replies: Annotated[Replies, one_of(*get_args(Replies))]
 
     def faults(self) -> Iterator[Fault]:
         yield from arrival_faults(self)
@@ -116,6 +117,14 @@ class Workload(_Settings):
             yield Fault(("isl",), "a fixed workload needs isl and osl")
         if self.prompt_form == "token_ids" and self.tokenizer == "words":
             yield Fault(("prompt_form",), "token ids need a tokenizer: a path, or bundled")
+        if self.replies == "live" and self.kind == "fixed":
+            yield Fault(
+                ("replies",),
+                "no later turn in fixed lengths; live goes with sessions (--scenario agentic)",
+            )
+        if self.replies == "live" and self.prompt_form == "token_ids":
+            text = "an answer comes as text, so live prompts are text, not token ids"
+            yield Fault(("replies",), text)
 
 
 class Checked(NamedTuple):

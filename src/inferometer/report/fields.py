@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Literal
 
 from inferometer.report.engine_fields import ENGINE_ROWS
+from inferometer.report.replay_fields import REPLAY_ROWS
 
 UNKNOWN = "–"
 STATISTICS = ("mean", "p50", "p75", "p90", "p95", "p99")
@@ -440,6 +441,8 @@ def _registry() -> dict[str, Field]:
     fields = [*_OTHERS, *_MACHINE]
     for name, label, unit, text, kind in ENGINE_ROWS:
         fields.append(Field(name, label, unit, "Engine", text, kind))
+    for name, label, unit, text, kind in REPLAY_ROWS:
+        fields.append(Field(name, label, unit, "Sessions", text, kind))
     for base, (label, unit, kind, text) in LATENCIES.items():
         fields += [
             Field(f"{base}_{s}_s", f"{label} {s}", unit, "Latency", text, kind) for s in STATISTICS

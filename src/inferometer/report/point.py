@@ -13,6 +13,7 @@ from string import Template
 from plotly.offline import get_plotlyjs
 
 from inferometer import __version__
+from inferometer.analyze.playtable import PlayRow, play_rows
 from inferometer.analyze.timeline import (
     Curve,
     Panel,
@@ -27,6 +28,7 @@ from inferometer.report.charts import COLOURS
 from inferometer.report.details import verdict_words
 from inferometer.report.fields import UNKNOWN, count, field, significant
 from inferometer.report.page import ICON, asset, embedded, origin, policy
+from inferometer.report.playtable import plays_section
 from inferometer.report.table import chip
 from inferometer.report.timeline import Bars, bars_of, timeline_data, worth_a_look
 from inferometer.store import ABSENT, STATUSES, PointDir, RequestTable, RequestWords
@@ -35,7 +37,9 @@ MOST_LISTED = 200
 """Rows of the table of requests."""
 _FIGURES = (
     *("total_tok_s_per_gpu", "output_tok_s_per_gpu", "intvty_p50", "ttft_p50_s", "ttft_p99_s"),
-    *("tpot_p50_s", "in_flight", "cached_share", "power_w_per_gpu", "j_per_output_token"),
+    *("tpot_p50_s", "in_flight", "cached_share", "theoretical_prefix_hit"),
+    *("theoretical_prefix_hit_engine", "engine_kv_pool_tokens", "live_turn_share"),
+    *("context_drift_share", "power_w_per_gpu", "j_per_output_token"),
 )
 
 
@@ -47,11 +51,12 @@ class PointTimes:
     result: Result
     watched: Watched
     words: RequestWords
+    plays: tuple[PlayRow, ...] = ()
 
 
 def times_of(folder: PointDir, run_id: str) -> PointTimes:
     """What the page of a point is made of. Raises StoreError where files are damaged."""
-    result, client, table = folder.result(), folder.client(), folder.requests(sessions=False)
+    result, client, table = folder.result(), folder.client(), folder.requests(sessions=True)
     first_ns, last_ns = span_of(table, result.window)
     series = folder.series(*series_between(first_ns, last_ns))
     watched = Watched(
@@ -65,7 +70,9 @@ def times_of(folder: PointDir, run_id: str) -> PointTimes:
         metrics=client.metrics,
         gpus=client.gpus,
     )
-    return PointTimes(run_id, result, watched, folder.words())
+    words, open_loop = folder.words(), folder.launch().plan.workload.open_loop
+    plays = play_rows(table, words, result.window.start_ns, open_loop=open_loop)
+    return PointTimes(run_id, result, watched, words, tuple(plays))
 
 
 def render_point(times: PointTimes) -> str:
@@ -86,6 +93,7 @@ def render_point(times: PointTimes) -> str:
         drawn=escape(_drawn(bars)),
         listed=escape(_listed(len(bars.rows.order))),
         table=_table(watched.table, words, bars, watched.window.start_ns),
+        plays=plays_section(times.plays),
         inferometer=escape(__version__),
         data=embedded(timeline_data(watched, panels, bars, words)),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),

@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from inferometer.core import ClientSettings, Prompt, Request
-from inferometer.load.endpoints import ENDPOINTS, Content, enclosure
+from inferometer.core import ClientSettings, Content, Prompt, Request
+from inferometer.load.endpoints import ENDPOINTS, enclosure
 from inferometer.load.sheet import Sheet
 from inferometer.workload import PromptText
 
@@ -44,6 +44,8 @@ class Bodies:
         if prompt.tokens < LARGE_TOKENS:
             self._prompts.prepare(prompt)
             return
+        if prompt.parts:
+            return
         name, size = _name(prompt), self._prompts.written_bytes(prompt)
         if name in self._ahead or size > self._room:
             return
@@ -55,7 +57,8 @@ class Bodies:
         prompt = request.prompt
         if prompt.tokens < LARGE_TOKENS:
             return self._body(request, self._prompts.take(prompt))
-        if (around := self._around(request)) is None:
+        # A dialogue is several texts with their roles: no one text to be put into place.
+        if prompt.parts or (around := self._around(request)) is None:
             return asyncio.wrap_future(self._threads.submit(self._whole, request))
         making = self._ahead.pop(_name(prompt), None)
         if making is None:

@@ -19,6 +19,7 @@ from inferometer.core import (
     KvOffload,
     LaunchPlan,
     Origin,
+    OtherSessions,
     Parallelism,
     Point,
     Scenario,
@@ -44,9 +45,11 @@ from inferometer.run.job import Job
 from inferometer.workload.tokenizer_files import NO_TOKENIZER, tokenizer_digest
 
 if TYPE_CHECKING:
+    from inferometer.workload import families as _families
     from inferometer.workload import sources as _sources
 else:
     # Readers of every format, which a bench of fixed lengths does without.
+    _families = Deferred("inferometer.workload.families")
     _sources = Deferred("inferometer.workload.sources")
 
 COMMAND_LINE = "command line"
@@ -63,6 +66,8 @@ class Overrides:
 
 _data_digest = lru_cache(maxsize=8)(lambda source: _sources.sessions_digest(source))
 """Of the same data once a command: a corpus takes seconds to read."""
+
+_family = lru_cache(maxsize=8)(lambda source: _families.family_of(source))
 
 _tokenizer_digest = lru_cache(maxsize=8)(tokenizer_digest)
 
@@ -166,6 +171,8 @@ def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
     """Resolve a point, apply overrides, take the digest of its data, then its own."""
     plan = _overridden(resolve(point, recipes), overrides)
     sessions = plan.workload.sessions
+    if plan.workload.kind == "agentic" and sessions is not None:
+        point = _named_after(sessions, point)
     if plan.workload.kind == "agentic" and sessions is None:
         raise InputError(
             f"{point.config}: no sessions to replay; name them in a recipe layer beside the config "
@@ -179,6 +186,12 @@ def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
         named = replace(plan.workload, tokenizer_digest=_tokenizer_digest(tokenizer))
         plan = replace(plan, workload=named)
     return Job(point, plan, digest(point, plan))
+
+
+def _named_after(sessions: str, point: Point) -> Point:
+    """A point that replays sessions, under the name of what they are."""
+    family = _family(sessions)
+    return point if family == _families.AGENTIC else replace(point, scenario=OtherSessions(family))
 
 
 def _overridden(plan: LaunchPlan, overrides: Overrides) -> LaunchPlan:

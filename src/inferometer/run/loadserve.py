@@ -25,7 +25,7 @@ from inferometer.errors import InferometerError, StoreError
 from inferometer.load.crew import Crew
 from inferometer.load.drive import Drive
 from inferometer.load.headcount import workers_for
-from inferometer.load.lanes import LanesConfig
+from inferometer.load.lane import LanesConfig
 from inferometer.load.worker_transport import Account, WorkerTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.bodies import Bodies
@@ -72,7 +72,7 @@ def _carried(order: Order, pipe: Connection, crew: Crew) -> ClientReport | Faile
 async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
     plan, folder = order.job.plan, order.folder
     prompts = PromptText(order.prompts)
-    workload = bind_workload(order.job, text=prompts)
+    workload = bind_workload(order.job, text=prompts, pool_tokens=order.pool_tokens)
     lanes = order.job.point.conc
     workers = crew.muster(order.workers or workers_for(lanes))
     bodies = Bodies(order.model, prompts, plan.client)

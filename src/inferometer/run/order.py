@@ -27,6 +27,8 @@ class Order:
     headers: Mapping[str, str]
     workers: int | None
     """As in `Sweep`."""
+    pool_tokens: int | None = None
+    """What the engine's KV pool holds, where it says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ begin directory → engine ready → totals → load and scrapes → totals → 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from inferometer import MEASUREMENT_VERSION, __version__
@@ -61,9 +62,11 @@ def measure_point(
             provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
             model = _served(job, engine.base_url)
             # Before the counters are taken: what is learned costs requests of its own.
-            rules = learned(rules, job.plan.client, engine.base_url, model.id)
+            live = job.plan.workload.replies == "live"
+            rules = learned(rules, job.plan.client, engine.base_url, model.id, live)
             order = _order(sweep, job, folder.path, engine, model, rules)
             watch.engine_is_up(engine, job.point.gpus)
+            order = replace(order, pool_tokens=watch.pool_tokens)
             try:
                 report = _follow(order, engine, load, observer, stopping)
             finally:

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from inferometer.core import ClientSettings, LaunchPlan, Prompt
+from inferometer.core import ClientSettings, Content, Dialogue, LaunchPlan, Prompt
 from inferometer.engine.ask import page
 from inferometer.errors import InputError, Problem
-from inferometer.load.endpoints import Content
 from inferometer.workload import (
     NO_TOKENIZER,
     WORDS,
@@ -28,12 +27,15 @@ from inferometer.workload import (
     PromptText,
     calibrated,
     make_lexicon,
+    paired,
 )
 
 FIT_S = 300.0
 PROBE_S = 60.0
 PROBES = (16, 48)
 """Tokens of ours in each of the two requests."""
+TALK = (16, 8, 24)
+"""Likewise in each message of the third, which only live replays need."""
 _PROBE_ID = (1 << 60) - 1
 
 
@@ -85,10 +87,14 @@ class _Server:
     def count(self, content: Content) -> int | None:
         """Tokens of a prompt by the server's usage; None where it does not say."""
         body: dict[str, Any] = {"model": self.model, "max_tokens": 1, "temperature": 0}
+        texts = content.texts if isinstance(content, Dialogue) else (content,)
         if self.client.endpoint == "chat":
-            path, body["messages"] = "chat/completions", [{"role": "user", "content": content}]
+            roles = ("user", "assistant", "user")
+            messages = [{"role": r, "content": t} for r, t in zip(roles, texts, strict=False)]
+            path, body["messages"] = "chat/completions", messages
         else:
-            path, body["prompt"] = "completions", content
+            joined = content.joined if isinstance(content, Dialogue) else content
+            path, body["prompt"] = "completions", joined
         try:
             status, answer = page(f"{self.base_url}/v1/{path}", PROBE_S, orjson.dumps(body))
             counted = orjson.loads(answer)["usage"]["prompt_tokens"] if status == 200 else None
@@ -97,8 +103,12 @@ class _Server:
         return counted if type(counted) is int else None
 
 
-def learned(rules: PromptRules, client: ClientSettings, base_url: str, model: str) -> PromptRules:
-    """The rules with what this server adds. Asks nothing where no tokenizer is given."""
+def learned(
+    rules: PromptRules, client: ClientSettings, base_url: str, model: str, live: bool = False
+) -> PromptRules:
+    """The rules with what this server adds, `live` to a conversation too. Asks nothing where no
+    tokenizer is given.
+    """
     if rules is WORDS:
         return rules
     server, bare = _Server(client, base_url, model), PromptText(_bare(rules))
@@ -106,7 +116,12 @@ def learned(rules: PromptRules, client: ClientSettings, base_url: str, model: st
     first, second = counted
     if first is None or second is None:
         return rules
-    return calibrated(rules, PROBES, (first, second))
+    found = calibrated(rules, PROBES, (first, second))
+    if not live:
+        return found
+    texts = tuple(str(bare.render(_probe(tokens))) for tokens in TALK)
+    counted_talk = server.count(Dialogue(texts, (False, True, True)))
+    return found if counted_talk is None else paired(found, sum(TALK), counted_talk)
 
 
 def _bare(rules: PromptRules) -> PromptRules:

@@ -13,7 +13,7 @@ from inferometer.engine.simulated.options import EngineOptions, parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
 from inferometer.errors import EngineError, InputError
 from inferometer.load.drive import Drive
-from inferometer.load.lanes import LanesConfig
+from inferometer.load.lane import LanesConfig
 from inferometer.run.binding import bind_workload
 from inferometer.run.job import Job, Sweep
 from inferometer.run.observer import Observer
@@ -67,7 +67,7 @@ def _run(
     with folder.record_journal() as records, folder.sample_journal() as samples:
         drive = Drive(
             config,
-            bind_workload(job, options.block_size),
+            bind_workload(job, options.block_size, pool_tokens=engine.pool_tokens),
             engine,
             clock,
             lambda record: records.append(record_row(record)),

@@ -9,6 +9,7 @@ from inferometer.engine.ask import page
 from inferometer.observe.engine_metrics import Scrape, Scraper, Watcher, totals
 from inferometer.observe.gpus import GpuWatcher
 from inferometer.observe.host import HostWatcher
+from inferometer.observe.kvpool import pool_tokens
 from inferometer.observe.processes import family
 from inferometer.run.engines import RunningEngine
 
@@ -56,6 +57,15 @@ class Watch:
     def pages(self) -> tuple[Scrape | None, Scrape | None]:
         """The engine's metrics page at its two idle moments."""
         return (None, None) if self._metrics is None else (self._metrics.first, self._metrics.last)
+
+    @property
+    def pool_tokens(self) -> int | None:
+        """What the engine's KV pool holds: by its log, else by its metrics page."""
+        log = None if self._engine is None else self._engine.log_report()
+        if log is not None and (told := log.facts.get("kv_pool_tokens")):
+            return round(told)
+        first, _ = self.pages
+        return None if first is None else pool_tokens(first.text)
 
     @property
     def metrics(self) -> MetricsReport | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from inferometer.core import Arrivals, Exchange, Phase, Record, Sample, Status
+from inferometer.core import Arrivals, Exchange, Phase, Record, Sample, Status, Threading
 from inferometer.store import varint
 from inferometer.store.journal import Journal, read_rows, seal
 
@@ -45,6 +45,9 @@ RECORD_COLUMNS = {
     "last_token_ns": "BIGINT",
     "end_ns": "BIGINT",
     "input_tokens": "BIGINT",
+    "recorded_tokens": "BIGINT",
+    "live_replies": "INTEGER",
+    "canned_replies": "INTEGER",
     "max_tokens": "BIGINT",
     "prompt_tokens": "BIGINT",
     "cached_tokens": "BIGINT",
@@ -104,6 +107,7 @@ def record_row(record: Record) -> dict[str, Any]:
         "last_token_ns": record.last_token_ns,
         "end_ns": exchange.end_ns,
         "input_tokens": record.input_tokens,
+        **_threading_row(record.threading),
         "max_tokens": record.max_tokens,
         "prompt_tokens": exchange.prompt_tokens,
         "cached_tokens": exchange.cached_tokens,
@@ -139,6 +143,24 @@ def read_records(folder: Path) -> list[Record]:
 def read_samples(folder: Path) -> list[Sample]:
     """Every sample of a point."""
     return [Sample(**row) for row in read_rows(folder, "samples", SAMPLE_COLUMNS)]
+
+
+def _threading_row(threading: Threading | None) -> dict[str, int | None]:
+    if threading is None:
+        return {"recorded_tokens": None, "live_replies": None, "canned_replies": None}
+    return {
+        "recorded_tokens": threading.recorded_tokens,
+        "live_replies": threading.live,
+        "canned_replies": threading.canned,
+    }
+
+
+def _threading(row: dict[str, Any]) -> Threading | None:
+    """None too in files from before there was any."""
+    recorded = row.get("recorded_tokens")
+    if recorded is None:
+        return None
+    return Threading(recorded, row["live_replies"], row["canned_replies"])
 
 
 def _arrival_blobs(arrivals: Arrivals) -> dict[str, str | None]:
@@ -199,5 +221,8 @@ def _record(row: dict[str, Any]) -> Record:
     who = ("request_id", "lane", "play", "turn", "session", "agent", "parent_agent")
     when = ("ready_ns", "scheduled_ns", "dequeued_ns", "input_tokens", "max_tokens")
     return Record(
-        **{name: row[name] for name in who + when}, phase=Phase(row["phase"]), exchange=exchange
+        **{name: row[name] for name in who + when},
+        phase=Phase(row["phase"]),
+        exchange=exchange,
+        threading=_threading(row),
     )

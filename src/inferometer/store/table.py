@@ -48,13 +48,16 @@ NUMBERS = (
     "events",
 )
 """Columns of the store that are taken as they are."""
+LATER = ("recorded_tokens", "live_replies", "canned_replies")
+"""Likewise; files from before there were any lack them, and then nothing has them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTable:
-    """`numbers`: int64[n] by name: `NUMBERS`; `measured` and `counted` (0 or 1); `status`, an index
-    of `STATUSES`; `session`, numbered in order of name, and so `agent` and `parent`, which is -1
-    where an agent has none. `batches` gives the events, in this order, as often as it is called.
+    """`numbers`: int64[n] by name: `NUMBERS` and `LATER`; `measured` and `counted` (0 or 1);
+    `status`, an index of `STATUSES`; `session`, numbered in order of name, and so `agent` and
+    `parent`, which is -1 where an agent has none. `batches` gives the events, in this order, as
+    often as it is called.
     """
 
     numbers: dict[str, npt.NDArray[np.int64]]
@@ -75,6 +78,10 @@ def table_of(records: Sequence[Record]) -> RequestTable:
         name: _ints([getattr(exchange, name) for exchange in exchanges])
         for name in (*seen, "completion_tokens")
     }
+    threads = [record.threading for record in records]
+    numbers["recorded_tokens"] = _ints([t.recorded_tokens if t else None for t in threads])
+    numbers["live_replies"] = _ints([t.live if t else None for t in threads])
+    numbers["canned_replies"] = _ints([t.canned if t else None for t in threads])
     numbers["events"] = _ints([len(exchange.arrivals) for exchange in exchanges])
     numbers["counted"] = _ints([exchange.arrivals.tokens is not None for exchange in exchanges])
     numbers["measured"] = _ints([record.phase is Phase.MEASURED for record in records])
@@ -93,21 +100,30 @@ def read_table(parquet: Path, *, sessions: bool) -> RequestTable:
 
     Raises StoreError where the file is damaged.
     """
-    select = ", ".join(f"coalesce({name}, {ABSENT})::BIGINT AS {name}" for name in NUMBERS)
     statuses = ", ".join(f"'{status.value}'" for status in STATUSES)
-    query = (
-        f"SELECT {select}, (phase = '{Phase.MEASURED.value}')::BIGINT AS measured, "
+    rest = (
+        f"(phase = '{Phase.MEASURED.value}')::BIGINT AS measured, "
         "(arrival_tokens IS NOT NULL)::BIGINT AS counted, "
         f"(list_position([{statuses}], status) - 1)::BIGINT AS status FROM read_parquet(?)"
     )
     try:
         with connected() as connection:
+            query = f"SELECT {_selected(connection, parquet)}, {rest}"
             found = connection.execute(query, [str(parquet)]).fetchnumpy()
             numbers = {name: np.asarray(found[name], dtype=np.int64) for name in list(found)}
             numbers |= _names(connection, parquet, sessions=sessions)
     except duckdb.Error as error:
         raise StoreError(f"{parquet}: not readable: {first_line(error)}") from None
     return RequestTable(numbers, lambda: _batches(parquet, numbers["events"]))
+
+
+def _selected(connection: duckdb.DuckDBPyConnection, parquet: Path) -> str:
+    """The numbers, as integers."""
+    asked = "SELECT name FROM parquet_schema(?)"
+    there = {name for (name,) in connection.execute(asked, [str(parquet)]).fetchall()}
+    named = [(name, name if name in there else "NULL") for name in LATER]
+    named += [(name, name) for name in NUMBERS]
+    return ", ".join(f"coalesce({have}, {ABSENT})::BIGINT AS {name}" for name, have in named)
 
 
 def _names(

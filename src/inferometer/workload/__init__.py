@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from inferometer.workload.agentic import AgenticWorkload, StartPlan, plan_start, prefix_hit
     from inferometer.workload.corpus import READERS, Corpus, read_corpus, read_weka, stream
     from inferometer.workload.distributions import LogNormal, Quantiles
+    from inferometer.workload.families import family_of
     from inferometer.workload.files import packed
     from inferometer.workload.fixed import FixedLengths
     from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
     from inferometer.workload.lexicon import Lexicon, make_lexicon
+    from inferometer.workload.live import Threads
     from inferometer.workload.opening import Workload, open_workload
     from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
     from inferometer.workload.prompt_text import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         PromptRules,
         PromptText,
         calibrated,
+        paired,
     )
     from inferometer.workload.prompts import play_key, prompt_of, reblock
     from inferometer.workload.reading import Reading, ReadOptions, ReadReport
@@ -62,10 +65,12 @@ __all__ = [
     "SessionWriter",
     "Spread",
     "StartPlan",
+    "Threads",
     "Workload",
     "calibrated",
     "chosen",
     "drawn_sessions",
+    "family_of",
     "inspect_sessions",
     "longest",
     "make_lexicon",
@@ -73,6 +78,7 @@ __all__ = [
     "named_sessions",
     "open_workload",
     "packed",
+    "paired",
     "plan_start",
     "play_key",
     "prefix_hit",
@@ -96,13 +102,15 @@ __getattr__ = by_name(
         "agentic": "AgenticWorkload StartPlan plan_start prefix_hit",
         "corpus": "READERS Corpus read_corpus read_weka stream",
         "distributions": "LogNormal Quantiles",
+        "families": "family_of",
         "files": "packed",
         "fixed": "FixedLengths",
         "inspection": "Inspection Spread inspect_sessions",
         "lexicon": "Lexicon make_lexicon",
+        "live": "Threads",
         "profiles": "AgentProfile Profile named profile_text",
         "opening": "Workload open_workload",
-        "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated",
+        "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated paired",
         "prompts": "play_key prompt_of reblock",
         "reading": "Reading ReadOptions ReadReport",
         "sampling": "Filter chosen longest sample",

@@ -15,7 +15,7 @@ import numpy as np
 
 from inferometer.core import Session, WorkloadSettings
 from inferometer.errors import InputError
-from inferometer.workload.cachehits import hits_of_caches
+from inferometer.workload.cachehits import hits_of_caches, sizes_with
 from inferometer.workload.graph import ROOT
 from inferometer.workload.prefixcache import PrefixCache, spaces
 
@@ -124,9 +124,10 @@ class AgenticWorkload:
             **notes,
         }
 
-    @property
-    def cached_hits(self) -> Mapping[str, float]:
-        """What prefix caches of some sizes would hold of the lanes' first sessions."""
+    def cached_hits(self, pool_tokens: int | None = None) -> Mapping[str, float]:
+        """What prefix caches of some sizes would hold of the lanes' first sessions, and one of the
+        engine's own.
+        """
         chosen: list[Session] = []
         turns = 0
         for number in range(len(self._sessions)):
@@ -134,7 +135,7 @@ class AgenticWorkload:
                 break
             chosen.append(self._sessions[self._deal(0)[number]])
             turns += len(chosen[-1].turns)
-        return hits_of_caches(chosen, self._lanes)
+        return hits_of_caches(chosen, self._lanes, sizes_with(pool_tokens))
 
     @property
     def wrapped_lanes(self) -> int:
@@ -164,9 +165,9 @@ class AgenticWorkload:
         """When the sessions began by their recording, in order; empty unless that is asked for."""
         return self._starts_ns
 
-    def notes(self) -> Mapping[str, float]:
+    def notes(self, pool_tokens: int | None = None) -> Mapping[str, float]:
         """Numbers about the data, for the result: what it holds and what was inferred."""
-        return {**self._notes, **self.cached_hits}
+        return {**self._notes, **self.cached_hits(pool_tokens)}
 
     def _shuffled(self, deal: int) -> tuple[int, ...]:
         seeds = np.random.SeedSequence([self._settings.seed, _ORDER, deal])

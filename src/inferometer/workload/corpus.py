@@ -16,11 +16,12 @@ import numpy as np
 from inferometer.core import Session
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.workload.azure import AZURE
+from inferometer.workload.blocksizes import most_common_size
 from inferometer.workload.files import head, trace_files
 from inferometer.workload.hashes import kept_once
 from inferometer.workload.mooncake import MOONCAKE
 from inferometer.workload.prompts import MAX_LOCAL_ID
-from inferometer.workload.reading import Reader, Reading, ReadOptions, ReadReport
+from inferometer.workload.reading import Placed, Reader, Reading, ReadOptions, ReadReport
 from inferometer.workload.sessionfile import SESSIONS
 from inferometer.workload.weka import WEKA
 
@@ -58,13 +59,20 @@ def stream(path: Path, reading: Reading) -> Iterator[Session]:
     file to read, or no such format.
     """
     asked = _asked(reading.options.format)
-    for file in trace_files(path):
+    files = trace_files(path)
+    if reading.options.skip_bad:
+        # What is odd must be known before the first session is taken for sound.
+        reading.block_size = most_common_size(files)
+    for file in files:
         try:
             yield from _of_file(file, asked, reading)
         except InputError as error:  # a file that cannot be read to its end
             for problem in error.problems:
                 reading.fault(problem)
             reading.tally["skipped"] += 1
+    reading.settle()
+    if not reading.tally["sessions"] and not reading.found:
+        reading.fault(Problem("no session in it has a request to send", str(path)))
 
 
 def _asked(name: str | None) -> Reader | None:
@@ -77,11 +85,29 @@ def _asked(name: str | None) -> Reader | None:
 
 
 def _of_file(file: Path, asked: Reader | None, reading: Reading) -> Iterator[Session]:
-    reader = asked or _told(file)
+    reader = asked or told_reader(head(file, HEAD), file)
     reading.formats[reader.name] += 1
     for placed in reader.read(file, reading):
-        if reading.accepts(placed, str(file)):
-            yield _renumbered(placed.session, reading)
+        if not _fits(placed, str(file), reading):
+            continue
+        session = reading.accepted(placed, str(file))
+        if session is not None:
+            yield _renumbered(session, reading)
+
+
+def _fits(placed: Placed, file: str, reading: Reading) -> bool:
+    """Whether the blocks and turns of a session have each a number of their own in a play."""
+    turns = placed.session.turns
+    most = max((int(turn.block_ids.max(initial=0)) for turn in turns), default=0)
+    total = most + 1 - placed.session.common_ids + len(turns)
+    if total > MAX_LOCAL_ID:
+        total = len(np.unique(np.concatenate([turn.block_ids for turn in turns]))) + len(turns)
+    if total <= MAX_LOCAL_ID:
+        return True
+    text = f"{total:,} different blocks and turns, more than {MAX_LOCAL_ID:,} in one session"
+    reading.fault(Problem(text, file, placed.line))
+    reading.tally["skipped"] += 1
+    return False
 
 
 def _renumbered(session: Session, reading: Reading) -> Session:
@@ -99,10 +125,9 @@ def _renumbered(session: Session, reading: Reading) -> Session:
     return replace(session, turns=tuple(renewed))
 
 
-def _told(file: Path) -> Reader:
+def told_reader(begin: bytes, file: Path) -> Reader:
     """The reader whose format a file begins with. JSON of no known kind goes to `weka`, which says
-    what it lacks."""
-    begin = head(file, HEAD)
+    what it lacks. Raises InputError for what is no JSON either."""
     for reader in READERS.values():
         if reader.claims(begin):
             return reader

@@ -24,6 +24,8 @@ from inferometer.errors import InputError, Problem
 SUFFIXES = (".json", ".jsonl", ".csv")
 PACKED = (".gz", ".zst")
 CHUNK = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+"""Some editors begin a text of UTF-8 with it; it says nothing."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -49,20 +51,20 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line without its end) of every line that is not blank."""
     with _opened(file) as stream:
         for number, line in enumerate(stream, 1):
-            if text := line.strip():
+            if text := line.removeprefix(_BOM if number == 1 else b"").strip():
                 yield number, text
 
 
 def content(file: Path) -> bytes:
     """All bytes of a file, unpacked."""
     with _opened(file) as stream:
-        return stream.read()
+        return stream.read().removeprefix(_BOM)
 
 
 def head(file: Path, size: int) -> bytes:
     """The first bytes of a file, unpacked."""
     with _opened(file) as stream:
-        return stream.read(size)
+        return stream.read(size).removeprefix(_BOM)
 
 
 def raw_chunks(file: Path) -> Iterator[bytes]:

@@ -42,7 +42,7 @@ class FixedLengths:
         """Nothing was recorded."""
         return ()
 
-    def notes(self) -> Mapping[str, float]:
+    def notes(self, pool_tokens: int | None = None) -> Mapping[str, float]:  # noqa: ARG002
         """Nothing was decided on the way."""
         return {}
 

@@ -40,14 +40,16 @@ class Recorded:
 class RecordedAgent:
     """The requests of one agent, ordered by start; at least one.
 
-    A sub-agent runs from `launch_ns`; `joined_by` is the index of the root request that waits for
-    it, None where none does (in the background, or nothing follows).
+    A sub-agent runs from `launch_ns`; `joined_by` is the index of the request of its `parent` that
+    waits for it, None where none does (in the background, or nothing follows).
     """
 
     name: str
     requests: tuple[Recorded, ...]
     launch_ns: int
     joined_by: int | None
+    parent: str = ROOT
+    """Of the root itself: nothing."""
 
 
 class Graph(NamedTuple):
@@ -59,14 +61,18 @@ class Graph(NamedTuple):
 
 
 def build_graph(root: RecordedAgent, subagents: Sequence[RecordedAgent]) -> Graph:
-    """The turns of a session: every recorded request becomes exactly one."""
+    """The turns of a session: every recorded request becomes exactly one.
+
+    Sub-agents come after their parents.
+    """
     agents = (root, *subagents)
     first = _first_nodes(agents)
+    named = {agent.name: (agent, base) for agent, base in zip(agents, first, strict=True)}
     waits: list[set[int]] = []
     for agent, base in zip(agents, first, strict=True):
         waits += _waits(agent, base)
     for agent, base in zip(subagents, first[1:], strict=True):
-        _attach(agent, base, root, waits)
+        _attach(agent, base, named[agent.parent], waits)
     requests = [(agent, request) for agent in agents for request in agent.requests]
     order = _topological([request.start_ns for _, request in requests], waits)
     return _turns(requests, waits, order)
@@ -106,22 +112,27 @@ def _waits(agent: RecordedAgent, base: int) -> list[set[int]]:
     return [{base + index for index in before} for before in inner]
 
 
-def _attach(agent: RecordedAgent, base: int, root: RecordedAgent, waits: list[set[int]]) -> None:
-    """Add the edges from the launching turn and to the joining one; root nodes are 0, 1, …"""
+def _attach(
+    agent: RecordedAgent, base: int, above: tuple[RecordedAgent, int], waits: list[set[int]]
+) -> None:
+    """Add the edges from the launching turn and to the joining one; `above`: parent, first node."""
+    parent, first = above
     nodes = range(base, base + len(agent.requests))
     last = set(nodes) - set().union(*(waits[node] for node in nodes))
-    launch = _launching(root, agent)
-    if launch is not None:
-        for node in nodes:
-            waits[node] = waits[node] or {launch}
+    index = _launching(parent, agent)
+    # Launched before its parent's first turn had ended, it waits for what that one waits for.
+    launch = waits[first] if index is None else {first + index}
+    for node in nodes:
+        waits[node] = waits[node] or set(launch)
     if agent.joined_by is not None:
         # The join already waits for the launching turn, through the sub-agent.
-        waits[agent.joined_by] = (waits[agent.joined_by] - {launch}) | last
+        join = first + agent.joined_by
+        waits[join] = (waits[join] - launch) | last
 
 
-def _launching(root: RecordedAgent, agent: RecordedAgent) -> int | None:
-    """The root request that ended last before the sub-agent started, and before its join."""
-    candidates = root.requests[: agent.joined_by]
+def _launching(parent: RecordedAgent, agent: RecordedAgent) -> int | None:
+    """The parent's request that ended last before the sub-agent started, and before its join."""
+    candidates = parent.requests[: agent.joined_by]
     ended = [(r.end_ns, i) for i, r in enumerate(candidates) if r.end_ns <= agent.launch_ns]
     return max(ended)[1] if ended else None
 
@@ -179,4 +190,4 @@ def _names(agent: RecordedAgent, request: Recorded) -> tuple[str, str | None]:
     """Name and parent of the agent that a request belongs to."""
     if request.chain:
         return f"{agent.name}/fan-{request.chain}", agent.name
-    return agent.name, None if agent.name == ROOT else ROOT
+    return agent.name, None if agent.name == ROOT else agent.parent

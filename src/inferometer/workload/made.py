@@ -168,7 +168,7 @@ class MadeWorkload:
         """Nothing was recorded."""
         return ()
 
-    def notes(self) -> Mapping[str, float]:
+    def notes(self, pool_tokens: int | None = None) -> Mapping[str, float]:  # noqa: ARG002
         """Nothing was decided on the way."""
         return {}
 

@@ -47,8 +47,8 @@ class Workload(Protocol):
         """
         ...
 
-    def notes(self) -> Mapping[str, float]:
-        """Numbers about the data, for the result."""
+    def notes(self, pool_tokens: int | None = None) -> Mapping[str, float]:
+        """Numbers about the data, for the result; `pool_tokens`: of the engine's own KV pool."""
         ...
 
 

@@ -20,7 +20,7 @@ DENSE = 1 << 22
 """Ids below have a place in an array each; larger ones take the places between, as they come."""
 
 
-def spaces(session: Session, turn: Turn, number: int) -> list[tuple[Hashable, Ids]]:
+def spaces(session: Session, turn: Turn, number: Hashable) -> list[tuple[Hashable, Ids]]:
     """A turn's ids in runs of those that all sessions share and those of the session alone."""
     ids = turn.block_ids
     if not session.common_ids or not len(ids):

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from inferometer.core import Prompt
+from inferometer.core import Canned, Content, Dialogue, Part, Prompt
 from inferometer.workload.lexicon import PLAIN, Lexicon
 from inferometer.workload.mixing import GOLDEN, mixed
 from inferometer.workload.prompts import LOCAL_BITS, MAX_LOCAL_ID
@@ -47,6 +47,8 @@ class PromptRules:
     head: int
     foot: int
     notes: Mapping[str, float]
+    pair: int = 0
+    """Tokens that the server adds where an answer and one more part of the user follow."""
 
     @property
     def added(self) -> int:
@@ -85,13 +87,24 @@ class Cells(NamedTuple):
     last: int
 
 
+def paired(rules: PromptRules, sent: int, counted: int) -> PromptRules:
+    """The rules with what a server adds to a conversation, by its count of one.
+
+    It had two parts of the user and an answer between them, of `sent` tokens of ours together.
+    """
+    pair = counted - sent - rules.added
+    if pair < 0 or not rules.notes.get("tokenizer_agrees"):
+        return rules
+    return replace(rules, pair=pair, notes={**rules.notes, "template_pair_tokens": float(pair)})
+
+
 class PromptText:
     """Renders prompts. What was prepared is kept, up to `kept_bytes`, until it is taken."""
 
     def __init__(self, rules: PromptRules = WORDS, kept_bytes: int = KEPT_BYTES) -> None:
         self._rules = rules
         self._room = kept_bytes
-        self._kept: OrderedDict[tuple[int, int], str | list[int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Content] = OrderedDict()
         self._minimal = 0
 
     @property
@@ -115,12 +128,12 @@ class PromptText:
             _, oldest = self._kept.popitem(last=False)
             self._room += _size(oldest)
 
-    def take(self, prompt: Prompt) -> str | list[int]:
+    def take(self, prompt: Prompt) -> Content:
         """The prompt as it is sent: `prompt.tokens` tokens with all that the server adds.
 
         Where that leaves none, one word is sent all the same, and counted.
         """
-        self._minimal += prompt.tokens <= self._rules.added
+        self._minimal += self._leaves_none(prompt)
         made = self._kept.pop(_name(prompt), None)
         if made is None:
             return self.render(prompt)
@@ -154,14 +167,40 @@ class PromptText:
         out = np.frombuffer(memory, np.uint8).reshape(len(numbers), cells.shape[1])
         np.take(cells, numbers, axis=0, out=out, mode="clip")
 
-    def render(self, prompt: Prompt) -> str | list[int]:
-        """The words with single spaces between them, or their token ids."""
-        numbers = word_numbers(prompt, self._rules)
-        lexicon = self._rules.lexicon
+    def render(self, prompt: Prompt) -> Content:
+        """The words with single spaces between them, or their token ids; or message by message."""
+        if len(prompt.parts) > 1:
+            texts = tuple(self._part(part, at) for at, part in enumerate(prompt.parts))
+            ours = (isinstance(part, Canned) for part in prompt.parts)
+            return Dialogue(texts, tuple(at > 0 and own for at, own in enumerate(ours)))
+        begin = prompt.parts[0] if prompt.parts else None
+        numbers = word_numbers(begin.prompt if isinstance(begin, Canned) else prompt, self._rules)
         if self._rules.form == "token_ids":
-            ids: list[int] = np.take(lexicon.token_ids, numbers).tolist()
+            ids: list[int] = np.take(self._rules.lexicon.token_ids, numbers).tolist()
             return ids
-        return np.take(lexicon.cells, numbers, axis=0).tobytes()[1:].decode("ascii")
+        return self._text(numbers)
+
+    def _part(self, part: Part, at: int) -> str:
+        """The text of one message; what the server puts around it takes the place of words."""
+        if not isinstance(part, Canned):
+            return part.text
+        if at == 0:
+            return self._text(word_numbers(part.prompt, self._rules))
+        added = 0 if at % 2 else self._rules.pair
+        stop = max(part.start + 1, part.stop - added)
+        return self._text(words_between(part.prompt, part.start, stop, self._rules.lexicon))
+
+    def _text(self, numbers: Numbers) -> str:
+        return np.take(self._rules.lexicon.cells, numbers, axis=0).tobytes()[1:].decode("ascii")
+
+    def _leaves_none(self, prompt: Prompt) -> bool:
+        """Whether what the server adds is as long as what it is added to."""
+        if len(prompt.parts) < 2:
+            return prompt.tokens <= self._rules.added
+        return any(
+            isinstance(part, Canned) and part.stop - part.start <= self._rules.pair
+            for part in prompt.parts[2::2]
+        )
 
 
 def word_numbers(prompt: Prompt, rules: PromptRules) -> Numbers:
@@ -180,6 +219,18 @@ def word_numbers(prompt: Prompt, rules: PromptRules) -> Numbers:
     tail_id = np.array([prompt.tail_id], np.int64)
     tail = stream(_TAIL, tail_id, max(1, prompt.tail_tokens), rules.lexicon)[0]
     return np.concatenate([covered, tail])[: max(1, prompt.tokens - rules.added)]
+
+
+def words_between(prompt: Prompt, start: int, stop: int, lexicon: Lexicon) -> Numbers:
+    """The words [start, stop) of a prompt to which nothing is added, as places in the lexicon."""
+    size = prompt.block_size
+    whole = len(prompt.blocks) * size
+    first = min(start, whole) // size
+    covered = stream(_BLOCK, prompt.blocks[first : -(-stop // size)], size, lexicon).reshape(-1)
+    if stop > whole:
+        tail_id = np.array([prompt.tail_id], np.int64)
+        covered = np.append(covered, stream(_TAIL, tail_id, prompt.tail_tokens, lexicon)[0])
+    return covered[start - first * size : stop - first * size]
 
 
 def stream(kind: int, ids: npt.NDArray[np.int64], count: int, lexicon: Lexicon) -> Numbers:
@@ -203,5 +254,7 @@ def _name(prompt: Prompt) -> tuple[int, int]:
     return prompt.tail_id, prompt.tokens
 
 
-def _size(made: str | list[int]) -> int:
+def _size(made: Content) -> int:
+    if isinstance(made, Dialogue):
+        return sum(map(len, made.texts))
     return len(made) * (1 if isinstance(made, str) else 8)

@@ -9,6 +9,7 @@ in `prompt_text`.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +92,7 @@ def _split(prompt: Prompt, parts: int) -> Prompt:
             f"{parts} blocks each for the engine"
         )
     blocks = (prompt.blocks[:, None] * parts + np.arange(parts)).reshape(-1)
-    return Prompt(blocks, prompt.block_size // parts, prompt.tail_tokens, prompt.tail_id)
+    return replace(prompt, blocks=blocks, block_size=prompt.block_size // parts)
 
 
 def _merged(prompt: Prompt, parts: int) -> Prompt:
@@ -102,4 +103,5 @@ def _merged(prompt: Prompt, parts: int) -> Prompt:
         digests = mixed(digests ^ column)
     size = prompt.block_size * parts
     blocks = (digests >> np.uint64(1)).astype(np.int64)
-    return Prompt(blocks, size, prompt.tokens - whole * size, prompt.tail_id)
+    tail_tokens = prompt.tokens - whole * size
+    return replace(prompt, blocks=blocks, block_size=size, tail_tokens=tail_tokens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -20,9 +20,6 @@ MAX_PROBLEMS_PER_FILE = 20
 MAX_PROBLEMS = 200
 MAX_TOKENS = 100_000_000
 """Of one request: more is a fault of the file, and would be memory asked for."""
-
-PLACES_KEPT = 100_000
-"""Sessions whose place is remembered, to name it when an id comes again."""
 
 Rows = Literal["auto", "cumulative", "delta"]
 
@@ -54,8 +51,12 @@ class ReadReport:
     api_time_inferred: int
     api_time_unknown: int
     """Requests whose end is taken to be their start, so that the gap after them is too long."""
+    zero_input: int
+    """Requests recorded with no input; one token is sent."""
     zero_output: int
     """Requests recorded with no output; one token is asked for."""
+    output_unknown: int
+    """Requests that do not say what came back; one token is asked for."""
     hash_floor: int
     """Requests whose ids cover the whole blocks of the input."""
     hash_ceil: int
@@ -74,6 +75,20 @@ class ReadReport:
     """Requests listed after one that began up to a second later; put in order of their times."""
     odd_status: int
     """Sub-agents with another status than `completed` that a background has not; they returned."""
+    ends_inferred: int
+    """Sub-agents that say neither how long they ran nor how they ended: with their last request."""
+    empty_subagents: int
+    """Sub-agents without a request of their own; they are left out, with all below them."""
+    empty_sessions: int
+    """Sessions whose root sends nothing, left out."""
+    unnamed: int
+    """Sessions without an id: they are called after their file, and line."""
+    scope_assumed: int
+    """Sessions that do not say whose their block ids are; they are their own."""
+    duplicates: int
+    """Sessions that were read before, from another place; left out."""
+    renamed: int
+    """Sessions with the id of another one; they got a number behind it."""
     near_overlaps: int
     """Neighbours that overlap by under 1 s, to which times are recorded; they get no edge."""
     fanned_agents: int
@@ -110,8 +125,11 @@ class Reading:
         self.found = 0
         """Problems in all, those not kept included."""
         self._of_file: Counter[str] = Counter()
-        self._seen: dict[bytes, str] = {}
-        self._block_size: tuple[int, str] | None = None
+        self._seen: dict[bytes, list[bytes]] = {}
+        """What sessions hold, by their id."""
+        self.block_size: int | None = None
+        """Tokens a block of most sessions, where that was looked up before reading them."""
+        self._sizes: dict[int, _OfSize] = {}
 
     def fault(self, problem: Problem) -> None:
         """Note a problem."""
@@ -121,33 +139,59 @@ class Reading:
         if self._of_file[name] <= MAX_PROBLEMS_PER_FILE and len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
-    def accepts(self, placed: Placed, file: str) -> bool:
-        """Whether a session fits those before it: its id is new and its block size theirs."""
-        session, line = placed.session, placed.line
-        place = file if line is None else f"{file}:{line}"
-        size, first = self._block_size or (session.block_size, place)
-        before = self.found
-        if placed.named and (earlier := self._repeated(session.id, place)) is not None:
-            text = f"session {session.id!r} was already read{earlier}"
-            self.fault(Problem(text, file, line, "id"))
-        elif session.block_size != size:
-            text = f"blocks of {session.block_size} tokens, but of {size} in {first}"
-            self.fault(Problem(text, file, line, "block_size"))
-        if self.found > before:
-            self.tally["skipped"] += 1
-            return False
-        self._block_size = size, first
+    def accepted(self, placed: Placed, file: str) -> Session | None:
+        """The session as it is to be played, under an id of its own; None where it is left out.
+
+        Of sessions with blocks of different sizes those of the first size go on for now; which one
+        is odd is decided by the most, in the end or before (`block_size`).
+        """
+        session = self._own_id(placed)
+        if session is None:
+            self.tally["duplicates"] += 1
+            return None
+        size = session.block_size
+        group = self._sizes.setdefault(size, _OfSize())
+        group.add(session, (file, placed.line))
+        wanted = self.block_size or next(iter(self._sizes))
+        if size != wanted:
+            return None
         self.tally["sessions"] += 1
         self.tally["turns"] += len(session.turns)
-        return True
+        return session
 
-    def _repeated(self, id: str, place: str) -> str | None:
-        """Where a session of that id was read before; None where none was."""
-        name = hashlib.blake2b(id.encode(), digest_size=8).digest()
-        if name in self._seen:
-            return self._seen[name]
-        self._seen[name] = f" from {place}" if len(self._seen) < PLACES_KEPT else ""
-        return None
+    def _own_id(self, placed: Placed) -> Session | None:
+        """None where the very session was read before."""
+        session = placed.session
+        if not placed.named:
+            return session
+        name = hashlib.blake2b(session.id.encode(), digest_size=8).digest()
+        before = self._seen.setdefault(name, [])
+        content = _content(session)
+        if content in before:
+            return None
+        before.append(content)
+        if len(before) == 1:
+            return session
+        self.tally["renamed"] += 1
+        return replace(session, id=f"{session.id}#{len(before)}")
+
+    def settle(self) -> None:
+        """All was read: sessions whose blocks are of another size than those of most are odd."""
+        if len(self._sizes) < 2:
+            return
+        sizes = sorted(self._sizes, key=lambda size: -self._sizes[size].sessions)
+        most, total = sizes[0], sum(group.sessions for group in self._sizes.values())
+        count = self._sizes[most].sessions
+        for size in sizes[1:]:
+            odd = self._sizes[size]
+            text = f"blocks of {size} tokens, where {count} of {total} sessions have {most}"
+            for file, line in odd.places:
+                self.fault(Problem(text, file, line, "block_size"))
+            self.found += odd.sessions - len(odd.places)
+            self.tally["skipped"] += odd.sessions
+        self.tally["sessions"] = count
+        self.tally["turns"] = self._sizes[most].turns
+        self._sizes = {most: self._sizes[most]}
 
     def listed(self) -> tuple[Problem, ...]:
         """The problems that are shown, file by file, and a line for those that are not."""
@@ -163,6 +207,7 @@ class Reading:
 
     def finish(self) -> None:
         """Raise InputError with the problems, unless the sound sessions were asked for."""
+        self.settle()
         if self.found and not (self.options.skip_bad and self.tally["sessions"]):
             raise InputError(*self.listed())
 
@@ -171,6 +216,32 @@ class Reading:
         names = [field.name for field in fields(ReadReport) if field.name != "unknown_fields"]
         counts = {name: self.tally[name] for name in names}
         return ReadReport(**counts, unknown_fields=dict(self.unknown))
+
+
+class _OfSize:
+    """The sessions of one block size: how many, and where the first ones stand."""
+
+    def __init__(self) -> None:
+        self.sessions = 0
+        self.turns = 0
+        self.places: list[tuple[str, int | None]] = []
+
+    def add(self, session: Session, place: tuple[str, int | None]) -> None:
+        """One more."""
+        self.sessions += 1
+        self.turns += len(session.turns)
+        if len(self.places) < MAX_PROBLEMS:
+            self.places.append(place)
+
+
+def _content(session: Session) -> bytes:
+    """What tells a session from others of its id: its turns, without most of their ids."""
+    digest = hashlib.blake2b(digest_size=8)
+    for turn in session.turns:
+        last = int(turn.block_ids[-1]) if len(turn.block_ids) else -1
+        row = (turn.agent, turn.gap_ns, turn.input_tokens, turn.output_tokens, last)
+        digest.update(repr(row).encode())
+    return digest.digest()
 
 
 class Placed(NamedTuple):

@@ -23,14 +23,20 @@ from inferometer.workload.sessionrow import SessionCheck
 
 FORMAT = "inferometer-sessions"
 VERSION = 1
-HEADER = ("format", "version", "block_size")
+HEADER = ("format", "version", "block_size", "family")
+SESSIONS_FAMILY = "sessions"
+"""Of a file that does not say what its sessions are."""
 
 
 class SessionWriter:
-    """Writes sessions to a stream, one after the other. All have one block size."""
+    """Writes sessions to a stream, one after the other. All have one block size.
 
-    def __init__(self, stream: BinaryIO) -> None:
+    `family` says what they are; None: unknown.
+    """
+
+    def __init__(self, stream: BinaryIO, family: str | None = None) -> None:
         self._stream = stream
+        self._family = family
         self._block_size: int | None = None
 
     def write(self, session: Session) -> None:
@@ -38,7 +44,9 @@ class SessionWriter:
         block size than that of the first."""
         if self._block_size is None:
             self._block_size = session.block_size
-            self._line({"format": FORMAT, "version": VERSION, "block_size": session.block_size})
+            said = {} if self._family is None else {"family": self._family}
+            size = {"block_size": session.block_size}
+            self._line({"format": FORMAT, "version": VERSION} | size | said)
         if session.block_size != self._block_size:
             raise InputError(
                 f"session {session.id!r} has blocks of {session.block_size} tokens, and those "
@@ -118,6 +126,8 @@ SESSIONS = Reader(FORMAT, _claims, _read)
 def _block_size(text: bytes, file: str, line: int, reading: Reading) -> int | None:
     """The block size of a sound header; None where it is not, which is noted."""
 
+    before = reading.found
+
     def fault(key: str | None, message: str) -> None:
         reading.fault(Problem(message, file, line, key))
 
@@ -138,7 +148,7 @@ def _block_size(text: bytes, file: str, line: int, reading: Reading) -> int | No
         fault("block_size", f"expected an integer >= 1 (tokens a block), got {size!r}"[:120])
     for name in set(header) - set(HEADER):
         reading.unknown[f"header.{name}{nearest(name, HEADER)}"] += 1
-    return None if reading.found else size
+    return None if reading.found > before else size
 
 
 def _session(text: bytes, size: int, check: SessionCheck, reading: Reading) -> Session | None:

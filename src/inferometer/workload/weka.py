@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import orjson
 
+from inferometer.clock import NS
 from inferometer.core import Session
 from inferometer.errors import Problem
 from inferometer.workload.fanout import Call, recover
@@ -19,15 +21,20 @@ from inferometer.workload.files import content, kind_of, lines
 from inferometer.workload.graph import ROOT, Recorded, RecordedAgent, build_graph
 from inferometer.workload.hashes import Ids, Parsed, kept_once
 from inferometer.workload.reading import Placed, Reader, Reading
-from inferometer.workload.weka_schema import IDS, Row, TraceCheck
+from inferometer.workload.weka_schema import IDS, Row, TraceCheck, has_no_end, is_subagent
 from inferometer.workload.weka_times import (
+    Around,
     Interval,
+    Run,
     intervals,
     is_background,
     run_of,
+    run_without_end,
     stamped_at_end,
 )
 
+MOST_LETTERS = 60
+_ODD = re.compile(r"[^\w.:+-]+")
 _KEYS = re.compile(rb'"(?:hash_id_scope|requests)"\s*:')
 
 
@@ -41,9 +48,7 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
     for line, text in _texts(file):
         found = True
         session = _trace(text, str(file), line, reading)
-        if session is None:
-            reading.tally["skipped"] += 1
-        else:
+        if session is not None:
             yield Placed(session, line)
     if not found:
         reading.fault(Problem("expected a trace, the file is empty", str(file)))
@@ -72,52 +77,100 @@ def _trace(text: bytes, file: str, line: int | None, reading: Reading) -> Sessio
     for problem in check.problems:
         reading.fault(problem)
     if check.problems:
+        reading.tally["skipped"] += 1
         return None
     reading.unknown += check.unknown
     reading.tally += check.tally
-    return _session(check.value, reading)
+    reading.tally["unnamed"] += check.value.get("id") is None
+    name = Path(file).name if line is None else f"{Path(file).name}:{line}"
+    return _session(check.value, reading, name)
 
 
-def _session(trace: Row, reading: Reading) -> Session:
+def _session(trace: Row, reading: Reading, name: str) -> Session | None:
+    """The session of a sound trace, `name` where it has none itself; None, and counted, where its
+    root sends nothing.
+    """
     rows = sorted(trace["requests"], key=lambda row: row["t"])
     scope = _Scope(trace["block_size"], reading)
-    root_rows = [row for row in rows if row["type"] != "subagent"]
-    spans = intervals(root_rows, reading.tally)
-    root = RecordedAgent(ROOT, scope.requests(root_rows, spans), spans[0].start_ns, None)
-    graph = build_graph(root, _subagents(rows, spans, scope))
+    own = [row for row in rows if not is_subagent(row)]
+    if not own:
+        reading.tally["empty_sessions"] += 1
+        return None
+    spans = intervals(own, reading.tally)
+    root = RecordedAgent(ROOT, scope.requests(own, spans), spans[0].start_ns, None)
+    below = _Below(scope)
+    below.add(ROOT, rows, spans)
+    graph = build_graph(root, below.agents)
     reading.tally["early_starts"] += graph.early_starts
-    return Session(trace["id"], trace["block_size"], graph.turns)
+    return Session(trace.get("id") or name, trace["block_size"], graph.turns)
 
 
-def _subagents(rows: Sequence[Row], root: Sequence[Interval], scope: _Scope) -> list[RecordedAgent]:
-    at_end = stamped_at_end(rows, root)
-    agents: list[RecordedAgent] = []
-    before = 0
-    for row in rows:
-        if row["type"] != "subagent":
-            before += 1
-        elif row["requests"]:
-            name = f"{ROOT}/{(row.get('subagent_type') or 'agent').lower()}-{len(agents) + 1}"
-            joined_by = None if is_background(row) or before == len(root) else before
-            agents.append(_subagent(row, name, joined_by, at_end, scope))
-    return agents
+class _Below:
+    """The sub-agents of a trace, each behind its parent."""
+
+    def __init__(self, scope: _Scope) -> None:
+        self.agents: list[RecordedAgent] = []
+        self._scope = scope
+
+    def add(self, parent: str, rows: Sequence[Row], spans: Sequence[Interval]) -> None:
+        """Those of one agent, whose rows are ordered by `t` and whose requests had these spans."""
+        at_end = stamped_at_end(rows, spans)
+        before = 0
+        for row in rows:
+            if not is_subagent(row):
+                before += 1
+            elif any(not is_subagent(each) for each in row.get("requests") or ()):
+                self._add(row, parent, spans, before, at_end)
+            else:
+                self._scope.reading.tally["empty_subagents"] += 1
+
+    def _add(
+        self, row: Row, parent: str, spans: Sequence[Interval], before: int, at_end: bool
+    ) -> None:
+        tally = self._scope.reading.tally
+        rows = sorted(row["requests"], key=lambda each: each["t"])
+        requests = [each for each in rows if not is_subagent(each)]
+        own = intervals(requests, tally)
+        run = self._run(row, own, at_end, _around(spans, before))
+        tally["subagents"] += 1
+        tally["nested_relative" if run.offset_ns == run.launch_ns else "nested_absolute"] += 1
+        if is_background(row) or not run.joined:
+            tally["background_subagents"] += 1
+        else:
+            tally["stamped_at_end" if at_end else "stamped_at_start"] += 1
+        moved = [Interval(start + run.offset_ns, end + run.offset_ns, k) for start, end, k in own]
+        alone = is_background(row) or not run.joined or before == len(spans)
+        name = f"{parent}/{_kind(row)}-{len(self.agents) + 1}"
+        self.agents.append(
+            RecordedAgent(
+                name,
+                self._scope.requests(requests, moved),
+                run.launch_ns,
+                None if alone else before,
+                parent,
+            )
+        )
+        shifted = [{**each, "t": each["t"] + run.offset_ns / NS} for each in rows]
+        self.add(name, shifted, moved)
+
+    def _run(self, row: Row, own: Sequence[Interval], at_end: bool, around: Around) -> Run:
+        if not has_no_end(row):
+            return run_of(row, own, at_end)
+        self._scope.reading.tally["ends_inferred"] += 1
+        return run_without_end(row, own, at_end, around)
 
 
-def _subagent(
-    row: Row, name: str, joined_by: int | None, at_end: bool, scope: _Scope
-) -> RecordedAgent:
-    tally = scope.reading.tally
-    nested = sorted(row["requests"], key=lambda request: request["t"])
-    own = intervals(nested, tally)
-    run = run_of(row, own, at_end)
-    spans = [Interval(start + run.offset_ns, end + run.offset_ns, k) for start, end, k in own]
-    tally["subagents"] += 1
-    tally["nested_relative" if run.offset_ns == run.launch_ns else "nested_absolute"] += 1
-    if is_background(row):
-        tally["background_subagents"] += 1
-    else:
-        tally["stamped_at_end" if at_end else "stamped_at_start"] += 1
-    return RecordedAgent(name, scope.requests(nested, spans), run.launch_ns, joined_by)
+def _around(spans: Sequence[Interval], before: int) -> Around:
+    ended_ns = max((span.end_ns for span in spans[:before]), default=0)
+    return Around(ended_ns, spans[before].start_ns if before < len(spans) else None)
+
+
+def _kind(row: Row) -> str:
+    """What a sub-agent is called after, in letters that no path and no name of ours gives a
+    meaning.
+    """
+    kind = _ODD.sub("_", (row.get("subagent_type") or "agent").lower())[:MOST_LETTERS]
+    return f"{kind}_" if kind == "fan" else kind
 
 
 class _Scope:
@@ -136,8 +189,8 @@ class _Scope:
                 start_ns=span.start_ns,
                 end_ns=span.end_ns,
                 block_ids=own,
-                input_tokens=row["in"],
-                output_tokens=max(1, row["out"]),
+                input_tokens=max(1, row["in"]),
+                output_tokens=max(1, row.get("out") or 0),
                 known=span.known,
                 chain=chain,
             )
@@ -145,10 +198,15 @@ class _Scope:
         )
 
     def _whole(self, row: Row) -> Ids:
-        ids: Ids = row[IDS]
-        whole = row["in"] // self._size
-        self.reading.tally["hash_floor" if len(ids) == whole else "hash_ceil"] += 1
-        self.reading.tally["zero_output"] += row["out"] == 0
+        ids: Ids | None = row[IDS]
+        tally, whole = self.reading.tally, row["in"] // self._size
+        tally["zero_input"] += row["in"] == 0
+        tally["zero_output"] += row.get("out") == 0
+        tally["output_unknown"] += row.get("out") is None
+        if ids is None:
+            tally["hash_none"] += 1
+            return np.empty(0, np.int64)
+        tally["hash_floor" if len(ids) == whole else "hash_ceil"] += 1
         return ids[:whole]
 
     def _chains(self, spans: Sequence[Interval], ids: Sequence[Ids]) -> Sequence[int]:

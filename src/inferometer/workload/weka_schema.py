@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from inferometer.errors import Problem
 from inferometer.workload.hashes import Parsed, misfit
+from inferometer.workload.reading import MAX_TOKENS
 
 Row = Mapping[str, Any]
 """A JSON object; once checked, its known fields have the types that this module demands."""
@@ -32,6 +33,8 @@ class Field(NamedTuple):
     expected: str
     accepts: Callable[[object], bool]
     required: bool
+    used: bool = True
+    """Whether a replay needs it; of one that it does not need, any other value is left out."""
 
 
 def _is_int(value: object, least: int) -> bool:
@@ -60,6 +63,10 @@ def _is_count(value: object) -> bool:
     return _is_int(value, 0)
 
 
+def _is_tokens(value: object) -> bool:
+    return isinstance(value, int) and _is_int(value, 0) and value <= MAX_TOKENS
+
+
 def _is_positive(value: object) -> bool:
     return _is_int(value, 1)
 
@@ -70,44 +77,54 @@ def _or_null(accepts: Callable[[object], bool]) -> Callable[[object], bool]:
 
 _SECONDS = "a number of seconds in [0, 2e9]"
 _COUNT = "an integer >= 0"
+_TOKENS = f"an integer from 0 to {MAX_TOKENS} (tokens)"
+_LOCAL = _or_null(lambda value: value == "local")
+
+
+def _unused(name: str, expected: str, accepts: Callable[[object], bool]) -> Field:
+    return Field(name, expected, _or_null(accepts), required=False, used=False)
+
+
 TRACE = (
-    Field("id", "a non-empty string", _is_id, True),
+    Field("id", "a non-empty string", _or_null(_is_id), False),
     Field("block_size", "an integer >= 1 (tokens a block)", _is_positive, True),
-    Field("hash_id_scope", '"local" (ids are of this trace alone)', lambda v: v == "local", True),
+    Field("hash_id_scope", '"local" (ids are of this trace alone)', _LOCAL, False),
     Field("requests", "a list", _is_list, True),
-    Field("models", "a list", _is_list, False),
-    Field("tool_tokens", _COUNT, _or_null(_is_count), False),
-    Field("system_tokens", _COUNT, _or_null(_is_count), False),
-    Field("totals", "an object", lambda v: v is None or isinstance(v, dict), False),
+    _unused("models", "a list", _is_list),
+    _unused("tool_tokens", _COUNT, _is_count),
+    _unused("system_tokens", _COUNT, _is_count),
+    _unused("totals", "an object", lambda v: isinstance(v, dict)),
 )
 REQUEST = (
     Field("t", _SECONDS, _is_seconds, True),
-    Field("type", '"n", "s" or, at the top, "subagent"', lambda v: v in ("n", "s"), True),
-    Field("in", "an integer >= 1 (tokens)", _is_positive, True),
-    Field("out", "an integer >= 0 (tokens)", _is_count, True),
-    Field("hash_ids", "a list of integers", lambda _: True, True),
-    Field("model", "a string", _or_null(_is_text), False),
-    Field("input_types", "a list", _or_null(_is_list), False),
-    Field("output_types", "a list", _or_null(_is_list), False),
-    Field("stop", "a string", _or_null(_is_text), False),
+    _unused("type", '"n" or "s"', lambda v: v in ("n", "s")),
+    Field("in", _TOKENS, _is_tokens, True),
+    Field("out", _TOKENS, _or_null(_is_tokens), False),
+    Field("hash_ids", "a list of integers", lambda _: True, False),
+    _unused("model", "a string", _is_text),
+    _unused("input_types", "a list", _is_list),
+    _unused("output_types", "a list", _is_list),
+    _unused("stop", "a string", _is_text),
     Field("api_time", _SECONDS + " or null", _or_null(_is_seconds), False),
-    Field("think_time", _SECONDS + " or null", _or_null(_is_seconds), False),
-    Field("ttft", _SECONDS + " or null", _or_null(_is_seconds), False),
+    _unused("think_time", _SECONDS, _is_seconds),
+    _unused("ttft", _SECONDS, _is_seconds),
 )
 SUBAGENT = (
     Field("t", _SECONDS, _is_seconds, True),
-    Field("type", '"subagent"', lambda v: v == "subagent", True),
-    Field("requests", "a list", _is_list, True),
-    Field("agent_id", "a string", _or_null(_is_text), False),
-    Field("subagent_type", "a string", _or_null(_is_text), False),
+    _unused("type", '"subagent"', lambda v: v == "subagent"),
+    Field("requests", "a list", _or_null(_is_list), False),
+    _unused("agent_id", "a string", _is_text),
+    _unused("subagent_type", "a string", _is_text),
     Field("status", "a string or null", _or_null(_is_text), False),
     Field("duration_ms", "milliseconds in [0, 2e9] or null", _or_null(_is_seconds), False),
-    Field("total_tokens", _COUNT + " or null", _or_null(_is_count), False),
-    Field("tool_use_count", _COUNT + " or null", _or_null(_is_count), False),
-    Field("models", "a list", _or_null(_is_list), False),
-    Field("tool_tokens", _COUNT, _or_null(_is_count), False),
-    Field("system_tokens", _COUNT, _or_null(_is_count), False),
+    _unused("total_tokens", _COUNT, _is_count),
+    _unused("tool_use_count", _COUNT, _is_count),
+    _unused("models", "a list", _is_list),
+    _unused("tool_tokens", _COUNT, _is_count),
+    _unused("system_tokens", _COUNT, _is_count),
 )
+MOST_LEVELS = 32
+"""Of agents below each other; a file that goes deeper is no recording."""
 
 
 UNFINISHED = frozenset(
@@ -119,6 +136,17 @@ BACKGROUND = ("async_launched", "remote_launched", "teammate_spawned")
 """Status of a sub-agent whose parent goes on at once."""
 CLOCK_S = 1.0
 """Recorders write starts in whole seconds: an order that is off by less is no fault."""
+
+
+def is_subagent(row: Row) -> bool:
+    """Whether a row is an agent with requests of its own, by its type or, without one, by those."""
+    kind = row.get("type")
+    return kind == "subagent" or (kind not in ("n", "s") and isinstance(row.get("requests"), list))
+
+
+def has_no_end(row: Row) -> bool:
+    """Whether a sub-agent says neither how long it ran nor how it ended."""
+    return row.get("status") is None and row.get("duration_ms") is None
 
 
 class TraceCheck:
@@ -147,11 +175,9 @@ class TraceCheck:
             return
         self._fields(trace, TRACE, "")
         rows, size = trace.get("requests"), trace.get("block_size")
-        if not isinstance(rows, list):
-            return
-        if not any(isinstance(row, dict) and row.get("type") != "subagent" for row in rows):
-            self.fault("requests", "expected at least one request of the root agent")
-        self._rows(rows, "requests", size if _is_positive(size) else None)
+        self.tally["scope_assumed"] += trace.get("hash_id_scope") is None
+        if isinstance(rows, list):
+            self._rows(rows, "requests", size if _is_positive(size) else None)
 
     def fault(self, key: str, message: str) -> None:
         """Note a problem at a JSON path of the current trace."""
@@ -163,7 +189,7 @@ class TraceCheck:
             place = f"{path}[{index}]"
             if not isinstance(row, dict):
                 self.fault(place, f"expected an object, got {_shown(row)}")
-            elif row.get("type") == "subagent" and path == "requests":
+            elif is_subagent(row):
                 self._subagent(row, place, size)
             else:
                 self._request(row, place, size)
@@ -185,23 +211,26 @@ class TraceCheck:
         self._fields(row, SUBAGENT, path)
         self._same_size(row, path, size)
         self._returned(row, path)
-        if isinstance(row.get("requests"), list):
+        if path.count("requests[") > MOST_LEVELS:
+            self.fault(path, f"agents are nested deeper than {MOST_LEVELS} levels")
+        elif isinstance(row.get("requests"), list):
             self._rows(row["requests"], f"{path}.requests", size)
 
     def _returned(self, row: Row, path: str) -> None:
-        """A sub-agent that ended has a duration, or a status that says so."""
+        """A sub-agent that says that it still runs, and has no duration, never comes back."""
         status = row.get("status")
-        known = isinstance(status, str) and status.lower() not in UNFINISHED
-        if row.get("duration_ms") is None and not known:
+        running = isinstance(status, str) and status.lower() in UNFINISHED
+        if row.get("duration_ms") is None and running:
             shown = _shown(status)
             self.fault(path, f"never returns: it has no duration_ms, and its status is {shown}")
-        elif status not in ("completed", *BACKGROUND):
+        elif not has_no_end(row) and status not in ("completed", *BACKGROUND):
             self.tally["odd_status"] += 1
 
     def _request(self, row: dict[str, Any], path: str, size: Any) -> None:
         self._fields(row, REQUEST, path)
         self._same_size(row, path, size)
-        if "hash_ids" not in row:
+        if row.get("hash_ids") is None:
+            row[IDS] = None
             return
         ids = self._parsed.ids(row["hash_ids"])
         if ids is None:
@@ -209,7 +238,7 @@ class TraceCheck:
             what = "expected a list of integers in [0, 2^63)"
             shown = "" if isinstance(got, list) else f", got {_shown(got)}"
             self.fault(f"{path}.hash_ids", what + shown)
-        elif size is not None and _is_positive(row.get("in")):
+        elif size is not None and _is_tokens(row.get("in")):
             if (wrong := misfit(len(ids), row["in"], size)) is not None:
                 self.fault(f"{path}.hash_ids", wrong)
             row[IDS] = ids
@@ -222,15 +251,20 @@ class TraceCheck:
 
     def _fields(self, row: dict[str, Any], fields: Sequence[Field], path: str) -> None:
         prefix = f"{path}." if path else ""
+        kind = "requests[]." if path else ""
         for field in fields:
             if field.name not in row:
                 if field.required:
                     self.fault(prefix + field.name, f"missing; expected {field.expected}")
-            elif not field.accepts(row[field.name]):
+            elif field.accepts(row[field.name]):
+                continue
+            elif not field.used:
+                self.unknown[f"{kind}{field.name} (not {field.expected})"] += 1
+                row[field.name] = None
+            else:
                 got = _shown(row[field.name])
                 self.fault(prefix + field.name, f"expected {field.expected}, got {got}")
         known = {field.name for field in fields} | {"block_size"}
-        kind = "requests[]." if path else ""
         self.unknown.update(kind + name for name in row if name not in known)
 
 

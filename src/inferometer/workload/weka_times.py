@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from inferometer.clock import NS
-from inferometer.workload.weka_schema import BACKGROUND, CLOCK_S, Row
+from inferometer.workload.weka_schema import BACKGROUND, CLOCK_S, Row, is_subagent
 
 TOLERANCE_NS = round(CLOCK_S * NS)
 """Recorders write `t` of a root request in whole seconds."""
@@ -31,6 +31,8 @@ class Run(NamedTuple):
 
     launch_ns: int
     offset_ns: int
+    joined: bool = True
+    """Whether the parent may have waited for it."""
 
 
 def nanoseconds(seconds: float) -> int:
@@ -66,7 +68,7 @@ def stamped_at_end(rows: Sequence[Row], root: Sequence[Interval]) -> bool:
     """
     fails_as_start = fails_as_end = before = 0
     for row in rows:
-        if row["type"] != "subagent":
+        if not is_subagent(row):
             before += 1
         elif (length := _length(row)) is not None:
             stamp = nanoseconds(row["t"])
@@ -96,6 +98,37 @@ def run_of(row: Row, nested: Sequence[Interval], at_end: bool) -> Run:
     nearer_relative = first <= abs(first - launch)
     relative = relative_fits if relative_fits != absolute_fits else nearer_relative
     return Run(launch, launch if relative else 0)
+
+
+class Around(NamedTuple):
+    """What its parent did around a sub-agent: when the turns before it had ended (0: there is
+    none), and when the next one began (None likewise). In the parent's time base.
+    """
+
+    ended_ns: int
+    resumed_ns: int | None
+
+
+def run_without_end(row: Row, nested: Sequence[Interval], at_end: bool, around: Around) -> Run:
+    """The run of a sub-agent that says neither how long it ran nor how it ended.
+
+    It ended with its last request. Its `t` is when it ended, where that is so of the others of its
+    parent and leaves it a launch after the turns before; else its launch. Then the parent waited
+    for it if its next turn did not begin before that end.
+    """
+    stamp = nanoseconds(row["t"])
+    first, last = nested[0].start_ns, max(interval.end_ns for interval in nested)
+    earliest = around.ended_ns - TOLERANCE_NS
+    if first > TOLERANCE_NS and abs(first - stamp) < first and first >= earliest:
+        launch, offset, end = first, 0, last
+    elif at_end and stamp - last >= earliest:
+        launch = offset = max(0, stamp - last)
+        end = stamp
+    else:
+        launch = offset = stamp
+        end = stamp + last
+    resumed = around.resumed_ns
+    return Run(launch, offset, resumed is None or resumed >= end - TOLERANCE_NS)
 
 
 def is_background(row: Row) -> bool:

@@ -51,6 +51,11 @@ class Scheduler:
         self._leaving: list[str] = []
 
     @property
+    def block_size(self) -> int:
+        """Tokens a block of the pool."""
+        return self._limits.block_size
+
+    @property
     def running(self) -> int:
         """Sequences admitted and not ended."""
         return len(self._running)

@@ -79,6 +79,7 @@ class _SchedulerPage(Collector):
         yield self._gauge("num_requests_running", scheduler.running)
         yield self._gauge("num_requests_waiting", scheduler.waiting)
         yield self._gauge("kv_cache_usage_perc", cache.used / cache.total)
+        yield self._pool(cache.total)
         yield self._counter("prefix_cache_queries", counters.prefix_queries)
         yield self._counter("prefix_cache_hits", counters.prefix_hits)
         yield self._counter("prompt_tokens", counters.prompt_tokens)
@@ -94,6 +95,12 @@ class _SchedulerPage(Collector):
         for reason, count in ends.items():
             success.add_metric((*self._values, reason), count)
         yield success
+
+    def _pool(self, blocks: int) -> Metric:
+        labels = ("engine", "block_size", "num_gpu_blocks")
+        family = GaugeMetricFamily("vllm:cache_config_info", "The KV pool.", labels=labels)
+        family.add_metric((self._values[0], str(self._scheduler.block_size), str(blocks)), 1)
+        return family
 
     def _gauge(self, name: str, value: float) -> Metric:
         family = GaugeMetricFamily(f"vllm:{name}", name.replace("_", " "), labels=_LABELS)
