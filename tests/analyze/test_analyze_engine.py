@@ -207,8 +207,10 @@ def test_what_is_missing_is_named() -> None:
     assert found["engine_kv_use"].why is None
     assert found["engine_prefix_hit_host"] == (
         None,
-        "vLLM does not publish prefix_hits.host",
+        "vLLM: no vllm:prompt_tokens_cached_by_source on /metrics",
     )
+    llama = figures(load(), replace(REPORT, engines=("llamacpp",)))
+    assert llama["engine_prefix_hit_host"].why == "llama.cpp does not publish prefix_hits.host"
     why = found["engine_itl_p50_s"].why
     assert why is not None
     assert "vllm:inter_token_latency_seconds or vllm:time_per_output_token_seconds" in why

@@ -165,17 +165,26 @@ def engine_figures(
 def _prefix(scraped: Scraped, window: Window) -> dict[str, Figure]:
     """Share of the tokens looked up that each tier of the prefix cache gave, and of all tiers.
 
-    Every prompt is looked up on the device first, so its queries are the whole.
+    Every prompt is looked up on the device first, so its queries are the whole. An engine whose
+    tiers are not told, or did not count although tokens were cached, has its one count of cached
+    tokens for all of them, and no tier.
     """
     queries = scraped.counter("prefix_queries", window, "device")
     hits = {tier: scraped.counter("prefix_hits", window, tier) for tier in TIERS}
+    cached = scraped.counter("prompt_tokens_cached", window)
+    known = [count.value for count in hits.values() if count.value is not None]
+    total = Figure(None if hits["device"].value is None else sum(known), hits["device"].why)
+    if not total.value and cached.value:
+        why = f"of {cached.value:.0f} cached tokens no tier counted any"
+        hits = {
+            tier: count if count.value is None else Figure(None, why)
+            for tier, count in hits.items()
+        }
+        total = cached
     empty = "nothing was looked up in the window"
     found = {
         f"engine_prefix_hit_{tier}": _ratio(count, queries, empty) for tier, count in hits.items()
     }
-    known = [count.value for count in hits.values() if count.value is not None]
-    device = hits["device"]
-    total = Figure(None if device.value is None else sum(known), device.why)
     found["engine_prefix_hit"] = _ratio(total, queries, empty)
     return found
 
