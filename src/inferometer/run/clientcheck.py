@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import numpy.typing as npt
 
-from inferometer.analyze.verdict import (
+from inferometer.analyze.verdict_load import (
     CLIENT_CPU_DEGRADED,
     COALESCED_FIRST_DEGRADED,
     LOOP_LAG_DEGRADED_MS,
