@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ def gpu_energy(series: PowerSeries, start_ns: int, end_ns: int) -> Figure:
     """Energy of one GPU over the window, J: trapezoid, power interpolated at both edges.
 
     None unless the samples bracket the window, no gap that touches it exceeds `MAX_POWER_GAP_S`,
-    and the card's energy counter, where there is one, agrees within 5 %.
+    and the card's energy counter, where there is one, agrees within 5 %. A counter that does not
+    bracket the window (NaN) checks nothing, and the note says so.
     """
     at_ns, watts = series.at_ns, series.watts
     if len(at_ns) < 2 or at_ns[0] > start_ns or at_ns[-1] < end_ns or end_ns <= start_ns:
@@ -50,12 +52,22 @@ def gpu_energy(series: PowerSeries, start_ns: int, end_ns: int) -> Figure:
     inside = at_ns[(at_ns > start_ns) & (at_ns < end_ns)]
     knots = np.concatenate(([start_ns], inside, [end_ns])) - start_ns
     energy_j = float(np.trapezoid(np.interp(knots, at_ns - start_ns, watts), knots / NS))
-    if series.counter_j is not None:
-        edges = np.interp([0, end_ns - start_ns], at_ns - start_ns, series.counter_j)
-        counted_j = float(edges[1] - edges[0])
-        if abs(counted_j - energy_j) > COUNTER_SLACK_SHARE * energy_j:
-            return Figure(None, f"its energy counter says {counted_j:.0f} J, not {energy_j:.0f} J")
-    return Figure(energy_j)
+    if series.counter_j is None:
+        return Figure(energy_j)
+    return _checked(energy_j, at_ns - start_ns, series.counter_j, end_ns - start_ns)
+
+
+def _checked(energy_j: float, at_ns: Ints, counter_j: Floats, end_ns: int) -> Figure:
+    """The energy held against the card's counter; stamps are from the window's start."""
+    edges = np.interp([0, end_ns], at_ns, counter_j)
+    counted_j = float(edges[1] - edges[0])
+    if math.isnan(counted_j):
+        return Figure(energy_j, "its energy counter was not read on both sides of the window")
+    if counted_j < 0:
+        return Figure(None, "its energy counter fell: it was reset, or the card was")
+    if abs(counted_j - energy_j) > COUNTER_SLACK_SHARE * energy_j:
+        return Figure(None, f"its energy counter says {counted_j:.0f} J, not {energy_j:.0f} J")
+    return Figure(energy_j, "its energy counter agrees")
 
 
 def energy(
@@ -76,15 +88,16 @@ def energy(
         return Figure(None, f"reported {reported_s:.1f} s, the window is {window_s:.1f} s")
     if not deployment:
         return Figure(None, "no GPU is named")
-    total_j = 0.0
+    total_j, notes = 0.0, []
     for uuid in deployment:
         if uuid not in series:
-            return Figure(None, f"{uuid}: no power samples")
+            return Figure(None, f"{uuid}: it told no power")
         figure = gpu_energy(series[uuid], start_ns, end_ns)
         if figure.value is None:
             return Figure(None, f"{uuid}: {figure.why}")
         total_j += figure.value
-    return Figure(total_j)
+        notes.append(figure.why)
+    return Figure(total_j, notes[0] if len(set(notes)) == 1 else None)
 
 
 def joules_per_token(energy_j: Figure, tokens: float) -> Figure:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from inferometer.report.figures import Kind
 
-Row = tuple[str, str, str, str, Literal["number", "seconds", "milliseconds", "share"]]
+Row = tuple[str, str, str, str, Kind]
 """Name, label, unit, definition, kind."""
 
 _TIMES = (

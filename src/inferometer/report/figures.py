@@ -13,7 +13,7 @@ PERCENTILES = STATISTICS[1:]
 OTHER = "Other"
 INTERVALS = "Intervals, 95 %"
 
-Kind = Literal["number", "seconds", "milliseconds", "share"]
+Kind = Literal["number", "seconds", "milliseconds", "share", "gigabytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Field:
     """One metric on the page. `kind` says how the stored value becomes the figure shown:
 
     `milliseconds` is stored in seconds and shown x 1000, `share` is stored as 0..1 and shown in
-    percent, the rest are shown as stored.
+    percent, `gigabytes` is stored in bytes, the rest are shown as stored.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Field:
         """The value in the unit shown."""
         if value is None:
             return None
-        return value * {"milliseconds": 1e3, "share": 1e2}.get(self.kind, 1.0)
+        return value * {"milliseconds": 1e3, "share": 1e2, "gigabytes": 1e-9}.get(self.kind, 1.0)
 
 
 def significant(value: float | None, digits: int = 3) -> str:

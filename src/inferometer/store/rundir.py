@@ -108,6 +108,8 @@ class ClientFile:
     """None in virtual time, where there is no page."""
     log_problem: str | None = None
     """Why the kept log of the engine is not whole."""
+    engine_version: str | None = None
+    """As the engine says; None where it does not."""
 
 
 class PointDir:
