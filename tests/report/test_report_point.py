@@ -16,7 +16,8 @@ from point_synthetic import WINDOW_S, Shape, run_directory
 from report_synthetic import points
 from test_report_page import Page, of
 
-from inferometer.analyze.timeline import MOST_POINTS, panels_of
+from inferometer.analyze.curves import MOST_POINTS
+from inferometer.analyze.timeline import panels_of
 from inferometer.report import render_point, times_of
 from inferometer.report.details import detail_data
 from inferometer.report.timeline import bars_of, deltas, scaled

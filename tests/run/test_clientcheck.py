@@ -85,7 +85,7 @@ def slowed_workers() -> Iterator[None]:
 def workers() -> list[int]:
     """The workers among the descendants of this process."""
     found = []
-    for pid in family(os.getpid()):
+    for pid in family({os.getpid()}):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
