@@ -201,6 +201,34 @@ def test_figures_of_an_engine() -> None:
     assert found["engine_queue_time_p99_s"] is None  # 80 requests ended in the window
 
 
+def test_what_held_while_requests_waited() -> None:
+    """Eight run alone; from 5 s on sixteen run and some wait: means of those scrapes alone."""
+    waiting = samples("waiting", [(t, 0 if t < 5_000 else 3) for t in range(0, 10_001, 500)])
+    found = figures([*load(), *waiting])
+    assert found["engine_running_while_waiting"] == (16, "of 9 scrapes in the window")
+    assert found["engine_kv_use_while_waiting"].value == pytest.approx(0.7)
+    idle = figures([*load(), *(replace(each, value=0.0) for each in waiting)])
+    assert idle["engine_running_while_waiting"] == (None, "in no scrape of the window")
+    assert figures(load())["engine_running_while_waiting"].why == (
+        "vLLM: no vllm:num_requests_waiting on /metrics"
+    )
+
+
+def test_cached_tokens_of_all_tiers_together_are_no_tiers() -> None:
+    """As of TensorRT-LLM without iteration statistics: one count, and none by level."""
+    whole = samples("prompt_tokens_cached", [(t, 2 * t) for t in range(0, 10_001, 500)])
+    rest = [each for each in load() if each.name != "engine.prefix_hits"]
+    found = figures([*rest, *whole])
+    assert found["engine_prefix_hit"].value == pytest.approx(0.5)
+    assert found["engine_prefix_hit_device"].value is None
+    still = samples(
+        "prefix_hits", [(t, 7) for t in range(0, 10_001, 500)], "engine=vllm,tier=device"
+    )
+    stuck = figures([*rest, *whole, *still])
+    assert stuck["engine_prefix_hit"].value == pytest.approx(0.5)
+    assert stuck["engine_prefix_hit_device"].why == "of 16000 cached tokens no tier counted any"
+
+
 def test_what_is_missing_is_named() -> None:
     found = figures(load())
     assert found["engine_preemptions"] == (None, "vLLM: no vllm:num_preemptions on /metrics")

@@ -22,6 +22,20 @@ _GAUGES: tuple[Row, ...] = (
     ("engine_waiting_max", "Waiting, most", "requests", "Highest scrape.", "number"),
     ("engine_kv_use", "KV pool in use", "%", "Time-average; mean over engines.", "share"),
     ("engine_kv_use_max", "KV pool in use, most", "%", "Highest scrape.", "share"),
+    (
+        "engine_running_while_waiting",
+        "Running while others wait",
+        "requests",
+        "Mean of the scrapes at which requests waited.",
+        "number",
+    ),
+    (
+        "engine_kv_use_while_waiting",
+        "KV pool in use while others wait",
+        "%",
+        "Mean of the scrapes at which requests waited.",
+        "share",
+    ),
 )
 _COUNTERS: tuple[Row, ...] = (
     ("engine_preemptions", "Preemptions", "", "Requests put back for want of KV.", "number"),
