@@ -205,10 +205,10 @@ def test_what_held_while_requests_waited() -> None:
     """Eight run alone; from 5 s on sixteen run and some wait: means of those scrapes alone."""
     waiting = samples("waiting", [(t, 0 if t < 5_000 else 3) for t in range(0, 10_001, 500)])
     found = figures([*load(), *waiting])
-    assert found["engine_running_while_waiting"] == (16, "of 9 scrapes in the window")
+    assert found["engine_running_while_waiting"] == Figure(16.0, "of 9 scrapes in the window")
     assert found["engine_kv_use_while_waiting"].value == pytest.approx(0.7)
     idle = figures([*load(), *(replace(each, value=0.0) for each in waiting)])
-    assert idle["engine_running_while_waiting"] == (None, "in no scrape of the window")
+    assert idle["engine_running_while_waiting"] == Figure(None, "in no scrape of the window")
     assert figures(load())["engine_running_while_waiting"].why == (
         "vLLM: no vllm:num_requests_waiting on /metrics"
     )

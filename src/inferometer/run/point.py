@@ -14,7 +14,6 @@ from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
 from inferometer.engine.ask import ServedModel, served_models
-from inferometer.engine.version import engine_version
 from inferometer.errors import Interrupted
 from inferometer.run.engines import RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
@@ -61,7 +60,6 @@ def measure_point(
         ) as engine:
             provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
             model = _served(job, engine.base_url)
-            engine_says = engine_version(engine.base_url)
             # Before the counters are taken: what is learned costs requests of its own.
             rules = learned(rules, job.plan.client, engine.base_url, model.id)
             order = _order(sweep, job, folder.path, engine, model, rules)
@@ -88,7 +86,6 @@ def measure_point(
         image_digest=image,
         metrics=watch.metrics,
         log_problem=log_problem,
-        engine_version=engine_says,
     )
     return judge(sweep, job, folder, client)
 

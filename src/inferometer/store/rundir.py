@@ -109,7 +109,7 @@ class ClientFile:
     log_problem: str | None = None
     """Why the kept log of the engine is not whole."""
     engine_version: str | None = None
-    """As the engine says; None where it does not."""
+    """As the engine tells it; None where it does not."""
 
 
 class PointDir:
