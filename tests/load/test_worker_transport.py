@@ -1,4 +1,4 @@
-"""The transport on real sockets: connections kept and broken, large bodies, gzip, TLS, many streams."""
+"""The transport on real sockets: connections kept and broken, large bodies, gzip, TLS, streams."""
 
 from __future__ import annotations
 
