@@ -116,6 +116,10 @@ def test_each_advice_names_its_numbers(given: Result, facts: dict[str, float], s
         (result(679, engine_resident_bytes=1e9, engine_pinned_bytes=0.0), {}),
         (result(host_memory_taken_bytes=26e9, engine_resident_bytes=20e9), {}),
         (result(host_memory_taken_bytes=208e9), {}),
+        (
+            result(host_memory_taken_bytes=26e9, engine_resident_bytes=90e9, engine_pss_bytes=20e9),
+            {},
+        ),
     ],
 )
 def test_what_fits_or_is_unproven_gives_no_advice(given: Result, facts: dict[str, float]) -> None:

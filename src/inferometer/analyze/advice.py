@@ -169,7 +169,7 @@ def _host_memory(seen: Seen) -> Advice | None:
             "host memory",
             f"the engine pinned {pinned / GIGA:.0f} GB of host memory that the point does not name",
         )
-    resident = seen.metric("engine_resident_bytes")
+    resident = seen.metric("engine_pss_bytes") or seen.metric("engine_resident_bytes")
     if taken is None or resident is None or taken - resident <= UNNAMED_BYTES:
         return None
     return Advice(

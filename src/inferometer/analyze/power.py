@@ -65,16 +65,11 @@ def host_figures(samples: Sequence[Sample], window: Window) -> dict[str, Figure]
         return _inside(samples, name, window)
 
     steps = values("host.clock_step_s")
-    once = values("engine.shared_once_bytes")
-    resident = _most(values("engine.resident_bytes"))
-    if len(once):
-        resident = Figure(float(once.max()), "shared pages counted once, every ten seconds")
-    elif resident.value is not None:
-        resident = Figure(resident.value, "shared pages count once a process: an upper bound")
     return {
         "host_other_cpu_share": _mean(values("host.other_cpu_share")),
         "engine_cpu_share": _mean(values("host.engine_cpu_share")),
-        "engine_resident_bytes": resident,
+        "engine_resident_bytes": _most(values("engine.resident_bytes")),
+        "engine_pss_bytes": _most(values("engine.shared_once_bytes")),
         "engine_pinned_bytes": _most(values("engine.pinned_bytes")),
         "host_memory_taken_bytes": _taken(samples, window),
         "clock_step_s": Figure(float(np.ptp(steps))) if len(steps) else Figure(None, NO_SAMPLES),

@@ -59,7 +59,15 @@ MACHINE_FIELDS: tuple[Field, ...] = (
         "Engine host memory",
         "GB",
         "Machine",
-        "Most at a time, of its processes.",
+        "Most at a time, of its processes; shared pages count once a process.",
+        "gigabytes",
+    ),
+    Field(
+        "engine_pss_bytes",
+        "Engine host memory, shared once",
+        "GB",
+        "Machine",
+        "Most at a time, of its processes; shared pages count once.",
         "gigabytes",
     ),
     Field(
