@@ -53,7 +53,7 @@ def result(*dram_gb: int, **metrics: Any) -> Result:
         (
             result(**EMPTY),
             {"kv_pool_tokens": 33.6e6},
-            "the KV pool of 33,600,000 tokens was at most 2% full, and nothing was found in the",
+            "the KV pool of 33,600,000 tokens was at most 1.6% full, and nothing was found in the",
         ),
         (
             result(
@@ -61,7 +61,7 @@ def result(*dram_gb: int, **metrics: Any) -> Result:
                 **{**EMPTY, "engine_prefix_hit": None},
             ),
             {},
-            "the KV pool was at most 2% full",
+            "the KV pool was at most 1.6% full",
         ),
         (
             result(**FULL),

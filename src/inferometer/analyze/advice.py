@@ -127,7 +127,7 @@ def _kv_pool(seen: Seen) -> Advice | None:
     if peak < IDLE_SHARE and seen.nothing_cached:
         return Advice(
             "KV pool",
-            f"{pool} was at most {peak:.0%} full, and nothing was found in the rest: this load "
+            f"{pool} was at most {peak:.1%} full, and nothing was found in the rest: this load "
             "would run with less memory, and longer contexts or more sequences would fit",
         )
     return None
