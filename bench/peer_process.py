@@ -41,7 +41,7 @@ class _Seen:
 
     def look(self, root: int) -> None:
         """Once more."""
-        pids = family(root)
+        pids = family({root})
         self.cpu_s |= cpu_seconds(pids)
         self.peak_bytes = max(self.peak_bytes, memory(pids)["resident"])
 

@@ -331,8 +331,23 @@ def test_energy_allows_no_gap_above_three_seconds_that_touches_the_window() -> N
 def test_an_energy_counter_must_agree_within_five_percent() -> None:
     near = power((0, 100), (2, 100), counter=(1000, 1209))
     far = power((0, 100), (2, 100), counter=(1000, 1211))
-    assert metrics.gpu_energy(near, 0, 2 * S) == Figure(200.0)
+    assert metrics.gpu_energy(near, 0, 2 * S) == Figure(200.0, "its energy counter agrees")
     assert metrics.gpu_energy(far, 0, 2 * S).why == "its energy counter says 211 J, not 200 J"
+
+
+def test_an_energy_counter_that_fell_invalidates_and_one_half_read_checks_nothing() -> None:
+    fell = power((0, 100), (1, 100), (2, 100), counter=(1000, 1100, 3))
+    half = power((0, 100), (1, 100), (2, 100), counter=(math.nan, 1100, 1300))
+    inside = metrics.gpu_energy(half, S, 2 * S)
+    assert metrics.gpu_energy(fell, 0, 2 * S).why == (
+        "its energy counter fell: it was reset, or the card was"
+    )
+    assert metrics.gpu_energy(half, 0, 2 * S) == Figure(
+        200.0, "its energy counter was not read on both sides of the window"
+    )
+    assert inside.why == "its energy counter says 200 J, not 100 J"
+    one_of_two = {"a": half, "b": power((0, 100), (2, 100))}
+    assert metrics.energy(one_of_two, ("a", "b"), 0, 2 * S, 2.0) == Figure(400.0)
 
 
 def test_energy_of_a_deployment_counts_its_own_gpus_only() -> None:
@@ -343,7 +358,7 @@ def test_energy_of_a_deployment_counts_its_own_gpus_only() -> None:
     }
     assert metrics.energy(series, ("GPU-a", "GPU-b"), 0, 2 * S, 2.0) == Figure(300.0)
     assert metrics.energy(series, ("GPU-a", "GPU-c"), 0, 2 * S, 2.0).why == (
-        "GPU-c: no power samples"
+        "GPU-c: it told no power"
     )
     late = metrics.energy(series, ("GPU-a",), 0, 3 * S, 3.0)
     assert late.why == "GPU-a: the samples do not bracket the window"

@@ -65,7 +65,12 @@ def test_joules_a_token_are_alternatives() -> None:
     [
         (steady("a", 300.0), None, "GPUs were not watched"),
         (steady("a", 300.0), report("a", problem="cannot tell"), "cannot tell"),
-        (steady("a", 300.0), report("a", "b"), "b: the samples do not bracket the window"),
+        (steady("a", 300.0), report("a", "b"), "b: it told no power"),
+        (
+            steady("a", 300.0) + steady("b", 300.0)[:9],
+            report("a", "b"),
+            "b: the samples do not bracket the window",
+        ),
         (steady("a", 300.0)[3:], report("a"), "do not bracket"),
         (steady("a", 300.0)[:5] + steady("a", 300.0)[9:], report("a"), "a gap of 5.0 s"),
         (
@@ -83,6 +88,50 @@ def test_what_makes_energy_invalid(
     assert {figure.value for figure in found.values()} == {None}
     assert why in (found["energy_j"].why or "")
     assert why in (found["j_per_output_token"].why or "")
+
+
+def test_a_card_in_instances_has_no_power_of_its_own() -> None:
+    whole = report("a", "b")
+    divided = replace(whole.gpus[1], split=True)
+    told = steady("a", 300.0) + steady("b", 300.0)
+    found = power_figures(told, replace(whole, gpus=(whole.gpus[0], divided)), ten_seconds(), RATES)
+    assert found["energy_j"] == (
+        None,
+        "b: it is divided into instances (MIG), and its board power is of all of them",
+    )
+    other = replace(report("a"), gpus=(whole.gpus[0], divided))
+    assert power_figures(told, other, ten_seconds(), RATES)["energy_j"].value == 3_000
+
+
+def test_an_energy_counter_is_compared_where_some_readings_lack_it() -> None:
+    """Every third reading has it: the check is not dropped for that."""
+    counter = [Sample(s * NS, "gpu.energy_j", "a", s * 300.0) for s in range(-1, 12, 3)]
+    found = power_figures(steady("a", 300.0) + counter, report("a"), ten_seconds(), RATES)
+    assert found["energy_j"].value == pytest.approx(3_000)
+    assert found["energy_j"].why == "board power, instant, by nvml; its energy counter agrees"
+    double = [replace(s, value=2 * s.value) for s in counter]
+    wrong = power_figures(steady("a", 300.0) + double, report("a"), ten_seconds(), RATES)
+    assert wrong["energy_j"].why == "a: its energy counter says 6000 J, not 3000 J"
+
+
+def test_host_memory_with_shared_pages_counted_once_is_a_figure_of_its_own() -> None:
+    every = steady("", 9e9, "engine.resident_bytes")
+    once = [Sample(3 * NS, "engine.shared_once_bytes", "", 6e9)]
+    found = host_figures([*every, *once], ten_seconds())
+    assert found["engine_resident_bytes"].value == 9e9
+    assert found["engine_pss_bytes"].value == 6e9
+    assert host_figures(every, ten_seconds())["engine_pss_bytes"].value is None
+
+
+def test_memory_that_no_process_shows_is_taken_from_the_machine() -> None:
+    before = [Sample(-9 * NS, "host.memory_used_bytes", "", 10e9)]
+    later = steady("", 198e9, "host.memory_used_bytes")
+    engine = steady("", 9e9, "engine.resident_bytes")
+    taken = host_figures([*before, *later, *engine], ten_seconds())["host_memory_taken_bytes"]
+    assert taken == (188e9, None)
+    up_already = host_figures([*before, *later], ten_seconds())["host_memory_taken_bytes"]
+    assert up_already.value is None
+    assert "was up already" in (up_already.why or "")
 
 
 def test_a_wall_clock_that_steps_invalidates_energy() -> None:

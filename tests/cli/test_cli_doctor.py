@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import SMALL, call
 
-from inferometer.analyze.verdict import ttft_for_lag_ms
+from inferometer.analyze.verdict_load import ttft_for_lag_ms
 from inferometer.cli import clientdoctor
 from inferometer.engine.nullplan import Timetable
 from inferometer.run.clientcheck import Level, Step, faults

@@ -181,7 +181,8 @@ def test_every_series_that_is_kept_is_named() -> None:
     engine = {f"engine.{name}" for name in SERIES} | {SCRAPE_S}
     gpu = {f"gpu.{name}" for name in GPU_SERIES}
     assert engine | gpu <= named
-    others = {"engine.queue_time_s_sum", "engine.resident_bytes", "engine.pinned_bytes"}
+    others = {f"engine.{name}_bytes" for name in ("resident", "pinned", "shared_once")}
+    others.add("engine.queue_time_s_sum")
     listed = {name for name in named if name.startswith(("engine.", "gpu."))}
     assert listed == engine | gpu | others | {"gpu.other_processes"}
 

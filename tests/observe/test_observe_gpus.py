@@ -268,7 +268,7 @@ def test_the_watcher_brackets_what_it_watches_and_says_what_it_did_not_know() ->
     source = Source(4)
     watcher = GpuWatcher(lambda: source, interval_s=600.0)
     watcher.start()
-    watcher.engine_is_up(2, {1})
+    watcher.engine_is_up(2, lambda: frozenset({1}))
     watcher.stop()
     report = watcher.report()
     assert source.closed
@@ -283,10 +283,50 @@ def test_a_machine_without_gpus_is_watched_in_peace() -> None:
 
     watcher = GpuWatcher(none)
     watcher.start()
-    watcher.engine_is_up(1, {1})
+    watcher.engine_is_up(1, lambda: frozenset({1}))
     watcher.stop()
     assert (watcher.report().source, watcher.samples) == (None, [])
     assert "nvidia-smi: not found" in (watcher.report().problem or "")
+
+
+def test_a_deployment_larger_than_the_machine_says_so() -> None:
+    watcher = GpuWatcher(lambda: Source(1), interval_s=600.0)
+    watcher.start()
+    watcher.engine_is_up(2, lambda: frozenset({1}))
+    watcher.stop()
+    assert watcher.report().problem == "the deployment has 2 GPUs, and this machine shows 1"
+
+
+class Used(Source):
+    """One card, and who is on it."""
+
+    def __init__(self, *processes: int) -> None:
+        super().__init__(1)
+        self.processes = processes
+
+    def read(self) -> list[GpuReading]:
+        return [_reading("GPU-0", power=100.0, memory=GIB, processes=self.processes)]
+
+
+def strangers(source: Used, own: list[int], later: tuple[int, ...]) -> list[float]:
+    """Counts at the end, after the card's users became `later`."""
+    watcher = GpuWatcher(lambda: source, interval_s=600.0)
+    watcher.start()
+    watcher.engine_is_up(1, lambda: frozenset(own))
+    own.append(max(later))
+    source.processes = later
+    watcher.stop()
+    return [s.value for s in watcher.samples if s.name == "gpu.other_processes"]
+
+
+def test_a_process_that_the_engine_starts_later_is_no_stranger() -> None:
+    assert strangers(Used(7), [7], (7, 8)) == [0.0]
+    assert strangers(Used(7), [7], (7, 6, 8)) == [1.0]
+
+
+def test_where_ids_are_of_another_namespace_nobody_is_called_a_stranger() -> None:
+    """The card says 4711, and we know the same process as 7: it was told by the machine's size."""
+    assert strangers(Used(4711), [7], (4711,)) == []
 
 
 def _reading(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferometer.observe import machine
+from inferometer.observe.systemclock import clock_state
 
 CPUINFO = """\
 processor\t: 0
@@ -25,6 +26,9 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands for /proc; empty."""
     monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(machine, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "NODES", tmp_path / "node")
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "GOVERNOR", tmp_path / "governor")
     return tmp_path
 
 
@@ -45,6 +49,39 @@ def test_the_first_cpu_and_the_memory(proc: Path) -> None:
     facts = machine.describe()
     assert facts["cpu"] == "Some CPU @ 2.00GHz: fast"
     assert facts["memory"] == "23.5 GiB"  # 24,683,652 KiB / 2^20 = 23.54
+
+
+def test_nodes_and_the_limits_of_a_container(proc: Path) -> None:
+    for number, cpus in ((10, "32-63"), (2, "0-31"), (11, "")):
+        (proc / "node" / f"node{number}").mkdir(parents=True)
+        (proc / "node" / f"node{number}" / "cpulist").write_text(f"{cpus}\n")
+    (proc / "node" / "online").write_text("0-1")
+    (proc / "cpu.max").write_text("250000 100000\n")
+    (proc / "memory.max").write_text(f"{8 << 30}\n")
+    (proc / "governor").write_text("performance\n")
+    facts = machine.describe()
+    assert facts["numa nodes"] == "3 (0-31; 32-63; no CPU)"
+    assert (facts["core limit"], facts["memory limit"]) == ("2.5", "8.0 GiB")
+    assert facts["governor"] == "performance"
+
+
+def test_a_machine_without_limits_has_none(proc: Path) -> None:
+    (proc / "cpu.max").write_text("max 100000\n")
+    (proc / "memory.max").write_text("max\n")
+    facts = machine.describe()
+    assert set(facts) & {"core limit", "memory limit", "numa nodes", "governor"} == set()
+
+
+def test_what_keeps_the_wall_clock() -> None:
+    def unknown() -> tuple[int, int]:
+        raise OSError
+
+    assert clock_state(lambda: (0, 4_200)) == "synchronized, off by 0.004 s at most"
+    assert clock_state(lambda: (5, 16_000_000)) == "not synchronized"
+    assert clock_state(lambda: (-1, 0)) is None
+    assert clock_state(unknown) is None
+    if platform.system() == "Linux":
+        assert "synchronized" in (clock_state() or "")
 
 
 def test_what_the_system_does_not_say_is_left_out(proc: Path) -> None:

@@ -43,6 +43,7 @@ SPEC = {"drafts": 100, "draft_tokens": 300, "accepted_tokens": 149}
 EXPECTED: dict[str, dict[str, float]] = {
     "vllm": VLLM,
     "vllm-older": VLLM,
+    "vllm-0.32": VLLM | {"prefix_hits host": 30, "prefix_hits external": 50},
     "sglang": {
         "running": 12,
         "waiting": 3,
@@ -68,7 +69,9 @@ EXPECTED: dict[str, dict[str, float]] = {
         "waiting": 2,
         "kv_use": 0.4,
         "prefix_queries device": 1000,
-        "prefix_hits device": 320,
+        "prefix_hits device": 250,
+        "prefix_hits host": 60,
+        "prefix_hits external": 10,
         "prompt_tokens": 1000,
         "prompt_tokens_cached": 320,
         "generation_tokens": 1500,
@@ -87,6 +90,7 @@ EXPECTED: dict[str, dict[str, float]] = {
         "kv_use": 0.375,
         "prefix_queries device": 1000,
         "prefix_hits device": 250,
+        "prefix_hits external": 40,
         "prompt_tokens": 1000,
         "prompt_tokens_cached": 250,
         "generation_tokens": 1500,
@@ -97,10 +101,10 @@ EXPECTED: dict[str, dict[str, float]] = {
     "llamacpp": {
         "running": 4,
         "waiting": 9,
-        "prefix_queries device": 800,
-        "prefix_hits device": 160,
-        "prompt_tokens": 800,
-        "prompt_tokens_cached": 160,
+        "prefix_queries device": 1000,
+        "prefix_hits device": 360,
+        "prompt_tokens": 1000,
+        "prompt_tokens_cached": 360,
         "prompt_tokens_computed": 640,
         "generation_tokens": 1500,
         **dict.fromkeys(SPEC, 0),
@@ -120,7 +124,6 @@ EXPECTED: dict[str, dict[str, float]] = {
         "ttft_s +Inf": 12,
         "ttft_s_sum": 1.5,
         "prefix_queries device": 1000,
-        "prefix_hits device": 250,
         "prompt_tokens": 1000,
         "prompt_tokens_cached": 250,
         "generation_tokens": 1500,
@@ -148,7 +151,7 @@ def series(page: str, families: Families | None = None) -> dict[str, float]:
 def test_a_page_of_each_engine(name: str) -> None:
     families = Families()
     assert series(text(name), families) == pytest.approx(EXPECTED[name])
-    assert families.engines == (name.removesuffix("-older"),)
+    assert families.engines == (name.partition("-")[0],)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -198,10 +201,56 @@ def test_what_dynamo_passes_on_of_its_workers_counts_once() -> None:
     assert series(text("vllm") + text("dynamo")) == pytest.approx(expected)
 
 
+def without(page: str, *words: str) -> str:
+    """A page without the lines that have one of these words."""
+    return "".join(line for line in page.splitlines(True) if not any(w in line for w in words))
+
+
 def test_older_pages_of_trt_give_blocks_for_both_or_for_none() -> None:
-    older = "".join(line for line in text("trt").splitlines(True) if "cached_tokens" not in line)
-    found = series(older)
+    found = series(without(text("trt"), "cached_tokens", "cache_hit_tokens"))
     assert (found["prefix_queries device"], found["prefix_hits device"]) == (100, 30)
+
+
+def test_pages_of_trt_without_levels_give_tokens_of_all_of_them_and_no_tier() -> None:
+    found = series(without(text("trt"), "cache_hit_tokens"))
+    assert found["prefix_queries device"] == 1000
+    assert found["prompt_tokens_cached"] == 320
+    assert not any(key.startswith("prefix_hits") for key in found)
+
+
+def test_a_sum_of_which_a_part_is_not_even_declared_is_unknown() -> None:
+    """Older pages of llama.cpp count the computed tokens alone: that is not 0 of all of them."""
+    found = series(without(text("llamacpp"), "prompt_tokens_cached"))
+    assert found["prompt_tokens_computed"] == 640
+    assert "prompt_tokens" not in found
+    assert "prefix_queries device" not in found
+
+
+OPEN_METRICS = """\
+# TYPE vllm:time_to_first_token_seconds histogram
+# UNIT vllm:time_to_first_token_seconds seconds
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1"} 3 # {trace_id="a b"} 0.05 1.5e9
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf"} 4 # {trace_id="x"} 0.5
+vllm:time_to_first_token_seconds_count{engine="0"} 4
+vllm:time_to_first_token_seconds_sum{engine="0"} 0.5
+vllm:time_to_first_token_seconds_created{engine="0"} 1.79e9
+# TYPE vllm:prompt_tokens counter
+vllm:prompt_tokens_total{engine="0"} 10.0 1796001832.5 # {trace_id="1"} 1.0
+vllm:prompt_tokens_created{engine="0"} 1.79e9
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0"} 3 1796001832.5
+# EOF
+"""
+
+
+def test_the_open_form_with_exemplars_creation_times_and_stamps() -> None:
+    assert series(OPEN_METRICS) == {
+        "running": 3,
+        "prompt_tokens": 10,
+        "ttft_s 0.1": 3,
+        "ttft_s +Inf": 4,
+        "ttft_s_sum": 0.5,
+    }
 
 
 def test_older_pages_of_sglang_give_hits_by_source() -> None:
@@ -298,7 +347,8 @@ def test_every_name_of_the_table_is_its_engines() -> None:
         like = next((other.prefix for other in engines() if other.engine == row.like), row.prefix)
         for options in row.series.values():
             for option in options:
-                for name in (option.name, *option.plus):
+                also = [name for name in (option.needs, option.lacks) if name is not None]
+                for name in (option.name, *option.plus, *also):
                     assert name.startswith((row.prefix, like))
                     assert not name.endswith(("_total", "_bucket"))
     assert {key.partition(".")[0] for row in engines() for key in row.series} == set(SERIES)

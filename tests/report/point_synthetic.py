@@ -122,6 +122,8 @@ def samples(shape: Shape) -> list[Sample]:
             uuid = f"GPU-{number}{shape.word}"
             values["gpu.power_w", uuid] = 300 + 350 * load + 10 * number
             values["gpu.sm_clock_mhz", uuid] = 1980 - 200 * load
+            # The first card is at its limit, the others are hot; each half of the time.
+            values["gpu.throttle", uuid] = (1 if number == 0 else 2) * (load > 0.5)
         made += [Sample(at_ns, *key, float(value)) for key, value in values.items()]
     return made
 
@@ -157,6 +159,10 @@ def run_directory(path: Path, shape: Shape) -> tuple[Path, str]:
     return path, made.point.id
 
 
+def _card(uuid: str, index: int) -> Gpu:
+    return Gpu(uuid, index, "H200", 150_000_000_000, 700.0, 1980.0)
+
+
 def _client(shape: Shape, made: Result) -> ClientFile:
     account = ClientReport(
         lanes=shape.lanes,
@@ -176,10 +182,17 @@ def _client(shape: Shape, made: Result) -> ClientFile:
         workload_notes={},
     )
     uuids = [f"GPU-{number}{shape.word}" for number in range(shape.gpus)]
-    cards = tuple(Gpu(uuid, index, "H200", None, None) for index, uuid in enumerate(uuids))
+    cards = tuple(_card(uuid, index) for index, uuid in enumerate(uuids))
     gpus = GpuReport("nvml", "580", "instant", 0.5, cards, tuple(uuids), "processes", None)
     none = GpuReport(None, None, None, 0.5, (), (), None, f"no driver{shape.word}")
     metrics = MetricsReport("/metrics", ("vllm",), 100, 0, None)
     return ClientFile(
-        FORMAT, "measured", account, None, None, gpus if shape.watched else none, None, metrics
+        format=FORMAT,
+        provenance="measured",
+        client=account,
+        totals=None,
+        engine_died=None,
+        gpus=gpus if shape.watched else none,
+        metrics=metrics,
+        engine_version=f"0.26.0{shape.word}",
     )

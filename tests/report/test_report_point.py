@@ -17,7 +17,8 @@ from point_synthetic import WINDOW_S, Shape, run_directory
 from report_synthetic import points
 from test_report_page import Page, of
 
-from inferometer.analyze.timeline import MOST_POINTS, panels_of
+from inferometer.analyze.curves import MOST_POINTS
+from inferometer.analyze.timeline import panels_of
 from inferometer.report import render_point, times_of
 from inferometer.report.details import detail_data
 from inferometer.report.timeline import bars_of, deltas, scaled
@@ -45,15 +46,20 @@ def test_the_head_says_who_it_is_and_what_it_is_worth(page: Page) -> None:
     for text in ("dsr1-fp8-h200-vllm", "MEASURED", "valid", "60.0 s of 60.0 s asked", "p50"):
         assert text in page.text
     assert "client, /metrics, nvml" in page.text
+    assert "2 x H200, 150 GB, limit 700 W, up to 1,980 MHz; driver 580" in page.text
+    assert "0.26.0" in page.text
 
 
 def test_all_that_was_watched_is_drawn(page: Page) -> None:
     drawn = {panel["key"]: panel for panel in data_of(page)["panels"]}
     assert list(drawn) == [
-        *("in_flight", "queue", "kv", "tokens", "gaps", "prefix", "power", "clock", "host")
+        *("in_flight", "queue", "kv", "tokens", "gaps", "prefix", "power", "clock", "throttle"),
+        "host",
     ]
     names = {key: [curve["name"] for curve in panel["curves"]] for key, panel in drawn.items()}
-    assert names["power"] == ["GPU 0", "GPU 1"]
+    assert names["power"] == names["clock"] == ["GPU 0", "GPU 1", "limit"]
+    assert names["throttle"] == ["at the power limit", "by heat or hardware"]
+    assert [key for key, panel in drawn.items() if panel["log"]] == ["gaps"]
     assert names["tokens"] == ["by the client", "by the engine"]
     assert names["prefix"] == ["by usage", "engine, device"]
     assert "by the records" in names["in_flight"]
@@ -68,6 +74,12 @@ def test_the_curves_say_what_was_sampled(page: Page) -> None:
     hit = drawn["prefix"][1]
     assert {v for v in hit["values"] if v is not None} == {7500}
     assert hit["scale"] == 2
+    limit = drawn["power"][2]
+    assert {v / 10 ** limit["scale"] for v in limit["values"]} == {700.0}
+    for curve in drawn["throttle"]:  # one card of two, in some of the bins
+        shares = {v / 10 ** curve["scale"] for v in curve["values"] if v is not None}
+        assert {0.0, 50.0} <= shares
+        assert max(shares) == 50.0
     power = drawn["power"][0]
     assert max(power["values"]) / 10 ** power["scale"] == pytest.approx(300 + 350 * 0.9, rel=1e-2)
 
@@ -119,7 +131,8 @@ def test_what_was_not_watched_says_why(tmp_path: Path) -> None:
 
 def test_many_cards_are_three_curves(tmp_path: Path) -> None:
     drawn = {p["key"]: p for p in data_of(page_of(tmp_path, Shape(gpus=9)))["panels"]}
-    assert [c["name"] for c in drawn["power"]["curves"]] == ["lowest", "mean", "highest"]
+    spread = ["lowest", "mean", "highest", "limit"]
+    assert [c["name"] for c in drawn["power"]["curves"]] == spread
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -134,6 +147,17 @@ def test_the_page_asks_for_nothing(page: Page) -> None:
     assert policy.startswith("utf-8") or "default-src 'none'" in policy
     assert not [value for value in page.attributes("src") if value]
     assert all(not link.startswith("http") for link in page.attributes("href") if link)
+
+
+def test_the_page_leads_to_what_it_is_made_of(page: Page, tmp_path: Path) -> None:
+    links = [link for link in page.attributes("href") if link and link[0] not in "#d"]
+    tables, accounts = links[:2], links[2:]
+    assert tables == ["records.parquet", "samples.parquet"]
+    assert accounts == ["result.json", "launch.json", "client.json"]
+    run, name = run_directory(tmp_path / "run", Shape(lanes=1))
+    elsewhere = render_point(times_of(RunDir(run).point(name), "run-1"), beside=False)
+    assert "records.parquet (every request)" in elsewhere
+    assert "href='records.parquet'" not in elsewhere
 
 
 def test_ten_thousand_requests_are_a_small_page(tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ from inferometer.store import RunDir
 
 pytestmark = pytest.mark.browser
 __all__ = ["browser"]
-PANELS = ("in_flight", "queue", "kv", "tokens", "gaps", "prefix", "power", "clock", "host")
+PANELS = (
+    *("in_flight", "queue", "kv", "tokens", "gaps", "prefix", "power", "clock", "throttle"),
+    "host",
+)
 
 
 def written(folder: Path, shape: Shape) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from inferometer.analyze.verdict import schedule_lag_bound_ms, ttft_for_lag_ms
+from inferometer.analyze.verdict_load import schedule_lag_bound_ms, ttft_for_lag_ms
 from inferometer.engine.nullplan import Timetable
 from inferometer.errors import InputError
 from inferometer.observe.processes import family
@@ -92,7 +92,7 @@ def slowed_workers() -> Iterator[None]:
 def workers() -> list[int]:
     """The workers among the descendants of this process."""
     found = []
-    for pid in family(os.getpid()):
+    for pid in family({os.getpid()}):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]

@@ -19,6 +19,7 @@ from inferometer.core import MetricsReport, Sample, Window
 from inferometer.metrics import Figure
 
 NOT_WATCHED = "the engine's metrics were not watched"
+NOT_LOOKED_UP = "nothing was looked up in the window"
 PAGES, WITH_HISTOGRAMS = "engine.scrape_s", "with=histograms"
 HISTOGRAMS = {
     "queue_time_s": "queue_time",
@@ -65,6 +66,15 @@ class Scraped:
         labels, values = found
         figure = how(values, window)
         return Figure(figure.value, _joined(self._means(labels, name), figure.why))
+
+    def while_waiting(self, name: str, window: Window) -> Figure:
+        """Mean of a gauge over the scrapes at which requests waited: what it is that they wait
+        for.
+        """
+        found, waiting = self._find(name), self._find("waiting")
+        if found is None or waiting is None:
+            return Figure(None, self.missing(name if found is None else "waiting"))
+        return series.mean_while(found[1], waiting[1], window)
 
     def times(self, name: str, window: Window) -> dict[str, Figure]:
         """`mean`, `p50`, `p90` and `p99` of a histogram."""
@@ -148,6 +158,8 @@ def engine_figures(
         "engine_waiting_max": scraped.gauge("waiting", window, series.highest),
         "engine_kv_use": scraped.gauge("kv_use", window, series.time_mean),
         "engine_kv_use_max": scraped.gauge("kv_use", window, series.highest),
+        "engine_running_while_waiting": scraped.while_waiting("running", window),
+        "engine_kv_use_while_waiting": scraped.while_waiting("kv_use", window),
         "engine_preemptions": scraped.counter("preemptions", window),
         "engine_input_tok_s": _per_second(scraped.counter("prompt_tokens", window), window),
         "engine_output_tok_s": _per_second(scraped.counter("generation_tokens", window), window),
@@ -165,18 +177,27 @@ def engine_figures(
 def _prefix(scraped: Scraped, window: Window) -> dict[str, Figure]:
     """Share of the tokens looked up that each tier of the prefix cache gave, and of all tiers.
 
-    Every prompt is looked up on the device first, so its queries are the whole.
+    Every prompt is looked up on the device first, so its queries are the whole. An engine whose
+    tiers are not told, or did not count although tokens were cached, has its one count of cached
+    tokens for all of them, and no tier.
     """
     queries = scraped.counter("prefix_queries", window, "device")
     hits = {tier: scraped.counter("prefix_hits", window, tier) for tier in TIERS}
-    empty = "nothing was looked up in the window"
-    found = {
-        f"engine_prefix_hit_{tier}": _ratio(count, queries, empty) for tier, count in hits.items()
-    }
+    cached = scraped.counter("prompt_tokens_cached", window)
     known = [count.value for count in hits.values() if count.value is not None]
-    device = hits["device"]
-    total = Figure(None if device.value is None else sum(known), device.why)
-    found["engine_prefix_hit"] = _ratio(total, queries, empty)
+    total = Figure(None if hits["device"].value is None else sum(known), hits["device"].why)
+    if not total.value and cached.value:
+        why = f"of {cached.value:.0f} cached tokens no tier counted any"
+        hits = {
+            tier: count if count.value is None else Figure(None, why)
+            for tier, count in hits.items()
+        }
+        total = cached
+    found = {
+        f"engine_prefix_hit_{tier}": _ratio(count, queries, NOT_LOOKED_UP)
+        for tier, count in hits.items()
+    }
+    found["engine_prefix_hit"] = _ratio(total, queries, NOT_LOOKED_UP)
     return found
 
 

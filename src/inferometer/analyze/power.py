@@ -69,7 +69,9 @@ def host_figures(samples: Sequence[Sample], window: Window) -> dict[str, Figure]
         "host_other_cpu_share": _mean(values("host.other_cpu_share")),
         "engine_cpu_share": _mean(values("host.engine_cpu_share")),
         "engine_resident_bytes": _most(values("engine.resident_bytes")),
+        "engine_pss_bytes": _most(values("engine.shared_once_bytes")),
         "engine_pinned_bytes": _most(values("engine.pinned_bytes")),
+        "host_memory_taken_bytes": _taken(samples, window),
         "clock_step_s": Figure(float(np.ptp(steps))) if len(steps) else Figure(None, NO_SAMPLES),
     }
 
@@ -80,25 +82,56 @@ def _energy(samples: Sequence[Sample], report: GpuReport | None, window: Window)
         return Figure(None, f"no power: {why}")
     if report.problem is not None:
         return Figure(None, f"no power: {report.problem}")
-    series = {uuid: _series(samples, uuid) for uuid in report.deployment}
+    split = [gpu.uuid for gpu in report.gpus if gpu.split and gpu.uuid in report.deployment]
+    if split:
+        why = "it is divided into instances (MIG), and its board power is of all of them"
+        return Figure(None, f"{split[0]}: {why}")
+    found_series = ((uuid, _series(samples, uuid)) for uuid in report.deployment)
+    series = {uuid: each for uuid, each in found_series if each is not None}
     wall_s = window.seconds + _clock_step_s(samples, window)
     found = metrics.energy(series, report.deployment, window.start_ns, window.end_ns, wall_s)
     if found.value is None:
         return found
-    return Figure(found.value, f"board power, {report.power_field}, by {report.source}")
+    checked = f"; {found.why}" if found.why else ""
+    return Figure(found.value, f"board power, {report.power_field}, by {report.source}{checked}")
 
 
-def _series(samples: Sequence[Sample], uuid: str) -> PowerSeries:
-    """The power of one GPU, with its energy counter where every sample has one."""
+def _series(samples: Sequence[Sample], uuid: str) -> PowerSeries | None:
+    """The power of one GPU, with its energy counter where it tells one, linear between the readings
+    that have it; None where it told no power at all.
+    """
     power = {s.at_ns: s.value for s in samples if s.name == "gpu.power_w" and s.labels == uuid}
     counter = {s.at_ns: s.value for s in samples if s.name == "gpu.energy_j" and s.labels == uuid}
-    at_ns = sorted(power)
-    counted = np.array([counter[at] for at in at_ns]) if counter.keys() >= power.keys() else None
+    if not power:
+        return None
+    at_ns = np.array(sorted(power), np.int64)
+    known = np.array(sorted(counter), np.int64)
+    counted = None
+    if len(known) > 1:
+        values = np.array([counter[at] for at in known.tolist()])
+        # In ns from the first: a float does not hold a stamp of years to the nanosecond.
+        places = (at_ns - known[0]).astype(np.float64), (known - known[0]).astype(np.float64)
+        counted = np.interp(*places, values, left=np.nan, right=np.nan)
     return PowerSeries(
-        at_ns=np.array(at_ns, np.int64),
-        watts=np.array([power[at] for at in at_ns], np.float64),
+        at_ns=at_ns,
+        watts=np.array([power[at] for at in at_ns.tolist()], np.float64),
         counter_j=counted,
     )
+
+
+def _taken(samples: Sequence[Sample], window: Window) -> Figure:
+    """By how much the machine's memory in use was above what it was before the engine started."""
+    first = min(
+        (s for s in samples if s.name == "host.memory_used_bytes"),
+        key=lambda s: s.at_ns,
+        default=None,
+    )
+    most = _most(_inside(samples, "host.memory_used_bytes", window))
+    if first is None or most.value is None:
+        return Figure(None, NO_SAMPLES)
+    if not any(s.name.startswith("engine.resident") and s.at_ns > first.at_ns for s in samples):
+        return Figure(None, "the engine was up already: what it holds was there before")
+    return Figure(most.value - first.value)
 
 
 def _clock_step_s(samples: Sequence[Sample], window: Window) -> float:

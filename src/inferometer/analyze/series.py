@@ -77,6 +77,17 @@ def highest(series: Series, window: Window) -> Figure:
     return Figure(float(series.values[inside].max()))
 
 
+def mean_while(series: Series, other: Series, window: Window) -> Figure:
+    """Mean of a gauge over the scrapes in the window at which another one was above 0."""
+    held = other.at_ns[other.values > 0]
+    inside = (series.at_ns >= window.start_ns) & (series.at_ns <= window.end_ns)
+    chosen = inside & np.isin(series.at_ns, held)
+    if not chosen.any():
+        return Figure(None, "in no scrape of the window")
+    count = int(chosen.sum())
+    return Figure(float(series.values[chosen].mean()), f"of {count} scrapes in the window")
+
+
 class Histogram(NamedTuple):
     """How many observations fell at or below each bound: ascending, the last bound infinite."""
 

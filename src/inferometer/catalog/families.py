@@ -65,6 +65,8 @@ class Option(BaseModel):
     """Label → patterns of which one must match. A label that is not there is empty."""
     needs: str | None = None
     """Taken only where the page has this family too: so that two series are of one kind."""
+    lacks: str | None = None
+    """Taken only where the page has not this family."""
     note: str | None = None
     """What a reader of the figure must know."""
 

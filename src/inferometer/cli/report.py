@@ -40,7 +40,8 @@ def report(run: Path, point_id: str | None, out: Path | None) -> None:
     else:
         folder = _finished(directory, point_id)
         page = out or folder.path / "point.html"
-        text = render_point(times_of(folder, directory.manifest().id))
+        beside = page.resolve().parent == folder.path.resolve()
+        text = render_point(times_of(folder, directory.manifest().id), beside=beside)
     _refuse_measured(page, run)
     page.write_text(text, encoding="utf-8")
     click.echo(page)

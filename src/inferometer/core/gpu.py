@@ -19,6 +19,9 @@ class Gpu:
     name: str
     memory_bytes: int | None
     power_limit_w: float | None
+    sm_clock_max_mhz: float | None = None
+    split: bool | None = None
+    """Divided into instances (MIG): its board power is of all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,15 +110,16 @@ def _choice(
         (row, option)
         for row in present
         for option in row.series.get(key, ())
-        if option.needs is None or _has(page, option.needs)
+        if (option.needs is None or _has(page, option.needs))
+        and (option.lacks is None or not _has(page, option.lacks))
     ]
     for row, option in options:
-        if all(_matching(page, each, option, name) for each in (option.name, *option.plus)):
+        if all(_matching(page, each, option, name) for each in _parts(option)):
             families.taken[key] = (row.engine, option)
             return row, option
     if SERIES[name].kind == "counter":
         for row, option in options:
-            if _has(page, option.name):
+            if all(_has(page, each) for each in _parts(option)):
                 return row, option
     return None, None
 
@@ -133,11 +134,15 @@ def _values(row: Engine, name: str, option: Option, page: Page) -> Iterator[tupl
         if sums:
             yield "_sum", "", _combined(row, sums, "sum")
         return
-    parts = [_matching(page, each, option, name) for each in (option.name, *option.plus)]
+    parts = [_matching(page, each, option, name) for each in _parts(option)]
     if all(parts):
         yield "", "", sum(_combined(row, each, series.combine) for each in parts)
-    elif series.kind == "counter" and _has(page, option.name):
+    elif series.kind == "counter" and all(_has(page, each) for each in _parts(option)):
         yield "", "", 0.0
+
+
+def _parts(option: Option) -> tuple[str, ...]:
+    return option.name, *option.plus
 
 
 def _matching(page: Page, family: str, option: Option, series: str) -> list[tuple[Labels, float]]:
@@ -205,8 +210,8 @@ def _wanted(histograms: bool) -> frozenset[str]:
         for key, options in row.series.items():
             of_histogram = SERIES[key.partition(".")[0]].kind == "histogram"
             for option in options:
-                needed = () if option.needs is None else (option.needs,)
-                for name in (option.name, *option.plus, *needed):
+                looked_at = [name for name in (option.needs, option.lacks) if name is not None]
+                for name in (*_parts(option), *looked_at):
                     found |= {name, f"{name}_total"}
                     if of_histogram and histograms:
                         found |= {f"{name}_bucket", f"{name}_sum"}

@@ -84,6 +84,8 @@ class GpuWatcher:
         self._deployment: tuple[str, ...] = ()
         self._chosen_by: str | None = None
         self._own: frozenset[int] = frozenset()
+        self._strangers: set[int] = set()
+        self._family: Callable[[], frozenset[int]] = frozenset
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
         try:
@@ -100,17 +102,23 @@ class GpuWatcher:
         self._memory_before = _memory(self._last.values())
         self._thread.start()
 
-    def engine_is_up(self, count: int, own: Iterable[int]) -> None:
-        """Tell apart the `count` GPUs of the deployment; `own` are the engine's processes."""
+    def engine_is_up(self, count: int, own: Callable[[], frozenset[int]]) -> None:
+        """Tell apart the `count` GPUs of the deployment; `own` gives the engine's processes, those
+        that came later included.
+        """
         if self._source is None:
             return
-        self._own = frozenset(own)
+        self._family = own
+        self._own = own()
         self._deployment, self._chosen_by = deployment_of(
             self._gpus, self._last, self._memory_before, self._own, count
         )
         if self._chosen_by is None:
+            there = len(self._gpus)
             self.problem = (
-                f"cannot tell which {count} of the {len(self._gpus)} GPUs are the deployment's"
+                f"the deployment has {count} GPUs, and this machine shows {there}"
+                if count > there
+                else f"cannot tell which {count} of the {there} GPUs are the deployment's"
             )
 
     def stop(self) -> None:
@@ -144,7 +152,21 @@ class GpuWatcher:
         assert self._source is not None
         for reading in self._source.read():
             self._last[reading.uuid] = reading
-            self.samples += samples_of(reading, self._own if self._chosen_by else None)
+            self.samples += samples_of(reading, self._known(reading))
+
+    def _known(self, reading: GpuReading) -> frozenset[int] | None:
+        """The engine's processes, where a stranger can be told from one of them.
+
+        Not where the deployment was told by memory: a driver may give ids of another namespace, and
+        then every process is a stranger's.
+        """
+        if self._chosen_by != "processes":
+            return None
+        new = set(reading.processes or ()) - self._own - self._strangers
+        if new:
+            self._own |= self._family()
+            self._strangers |= new - self._own
+        return self._own
 
 
 def samples_of(reading: GpuReading, own: frozenset[int] | None) -> list[Sample]:

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer.core import Sample
-from inferometer.observe.processes import PROC, cpu_seconds, family, memory
+from inferometer.observe.processes import PROC, cpu_seconds, family, memory, shared_once
 
 INTERVAL_S = 1.0
+SHARED_EVERY = 10
+"""Samples. To count shared pages once the system walks all pages of a process."""
+SHARED_MOST_S = 0.1
+"""Longest that this may take: 100 GB of small pages take seconds, and then it is not done again."""
 TICKS_S = float(os.sysconf("SC_CLK_TCK"))
 
 
@@ -29,10 +33,12 @@ class CoreTime:
 
 
 class HostWatcher:
-    """Samples once a second; `engine` gives the root process of an engine that we started."""
+    """Samples once a second; `engine` gives the processes of an engine that we started."""
 
-    def __init__(self, engine: Callable[[], int | None], proc: Path = PROC) -> None:
+    def __init__(self, engine: Callable[[], frozenset[int]], proc: Path = PROC) -> None:
         self.samples: list[Sample] = []
+        self._count = 0
+        self._shared_took_s = 0.0
         self._engine = engine
         self._proc = proc
         self._wall_ns = time.time_ns() - time.monotonic_ns()
@@ -58,19 +64,31 @@ class HostWatcher:
         at_ns = time.monotonic_ns()
         stepped_ns = time.time_ns() - at_ns - self._wall_ns
         self._add(at_ns, "host.clock_step_s", stepped_ns / 1e9)
-        root = self._engine()
-        engine = frozenset() if root is None else family(root, self._proc)
+        engine = self._engine()
         if engine:
-            for name, held in memory(engine, self._proc).items():
-                self._add(at_ns, f"engine.{name}_bytes", held)
+            self._memory(at_ns, engine)
+        if (used := memory_in_use(self._proc)) is not None:
+            self._add(at_ns, "host.memory_used_bytes", used)
         self._cores(at_ns, engine)
+
+    def _memory(self, at_ns: int, engine: frozenset[int]) -> None:
+        """What the engine's processes hold; with shared pages counted once, now and then."""
+        for name, held in memory(engine, self._proc).items():
+            self._add(at_ns, f"engine.{name}_bytes", held)
+        self._count += 1
+        if self._count % SHARED_EVERY == 1 and self._shared_took_s <= SHARED_MOST_S:
+            began_s = time.monotonic()
+            once = shared_once(engine, self._proc)
+            self._shared_took_s = time.monotonic() - began_s
+            if once is not None:
+                self._add(at_ns, "engine.shared_once_bytes", once)
 
     def _cores(self, at_ns: int, engine: frozenset[int]) -> None:
         """Shares of all cores since the last time: the engine's, ours, and everybody else's."""
         total = core_time(self._proc)
         if total is None:
             return
-        ours = family(os.getpid(), self._proc) - engine
+        ours = family({os.getpid()}, self._proc) - engine
         used = cpu_seconds(ours | engine, self._proc)
         before, self._before = self._before, (at_ns, total, used)
         if before is None:
@@ -106,6 +124,21 @@ def core_time(proc: Path = PROC) -> CoreTime | None:
             busy += user + nice + system + irq + soft + steal
             cores += 1
     return CoreTime(busy / TICKS_S, cores) if cores else None
+
+
+def memory_in_use(proc: Path = PROC) -> float | None:
+    """Memory of the machine that is not available, bytes: what processes, the kernel and drivers
+    hold, pages pinned by a driver too, which no process shows. See proc(5), /proc/meminfo.
+    """
+    try:
+        lines = (proc / "meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    sizes = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    total, free = sizes.get("MemTotal"), sizes.get("MemAvailable")
+    if not total or not free:
+        return None
+    return (float(total[0]) - float(free[0])) * 1024
 
 
 def _grown(before: dict[int, float], now: dict[int, float], pids: Iterable[int]) -> float:

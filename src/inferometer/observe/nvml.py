@@ -55,6 +55,8 @@ class NvmlSource:
                 name=_text(self._ask("nvmlDeviceGetName", card)) or "unknown",
                 memory_bytes=getattr(self._ask("nvmlDeviceGetMemoryInfo", card), "total", None),
                 power_limit_w=_scaled(self._ask("nvmlDeviceGetEnforcedPowerLimit", card), MILLI),
+                sm_clock_max_mhz=_scaled(self._ask("nvmlDeviceGetMaxClockInfo", card, CLOCK_SM), 1),
+                split=self._split(card),
             )
             for index, (card, uuid) in enumerate(zip(self._cards, self._uuids, strict=True))
         )
@@ -90,6 +92,10 @@ class NvmlSource:
             throttle=throttle_of(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", card)),
             processes=None if users is None else tuple(user.pid for user in users),
         )
+
+    def _split(self, card: Any) -> bool | None:
+        modes = self._ask("nvmlDeviceGetMigMode", card)  # now, and after the next reset
+        return None if modes is None else bool(modes[0])
 
     def _instant_w(self, card: Any) -> float | None:
         values = self._ask("nvmlDeviceGetFieldValues", card, [POWER_INSTANT])

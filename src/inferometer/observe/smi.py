@@ -6,16 +6,21 @@ Readings are stamped when their line comes: both tools print whole seconds or wa
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
+import os
 import shutil
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from inferometer.core import Gpu, GpuReading, PowerField, Throttle
+from inferometer.observe.kfd import kfd_users
 from inferometer.observe.nvml import throttle_of
 
 MIB = 1 << 20
@@ -30,7 +35,11 @@ NVIDIA_FIELDS = (
     "memory.used",
     "clocks_throttle_reasons.active",
 )
-NVIDIA_FACTS = ("uuid", "index", "name", "memory.total", "power.limit", "driver_version")
+NVIDIA_FACTS = (
+    *("uuid", "index", "name", "memory.total", "power.limit", "driver_version"),
+    *("clocks.max.sm", "mig.mode.current"),
+)
+AMD_DRIVER = Path("/sys/module/amdgpu/version")
 Parse = Callable[[Mapping[str, str], int], GpuReading | None]
 Run = Callable[[Sequence[str]], str]
 
@@ -46,8 +55,10 @@ class SmiSource:
         self._parse = parse
         self._readings: deque[GpuReading] = deque()
         self._header: list[str] | None = None
+        # amd-smi is a Python program that does not flush: in a pipe its lines come by the block.
         self._child = subprocess.Popen(
             list(argv),
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -83,7 +94,8 @@ class SmiSource:
         cells = [cell.strip() for cell in next(csv.reader([line]), [])]
         if not cells or cells == [""]:
             return None
-        if self._header is None or cells == self._header:
+        # amd-smi prints a header before each round, and not always of the same columns.
+        if self._header is None or cells[0] == self._header[0]:
             self._header = cells
             return None
         if len(cells) != len(self._header):
@@ -113,20 +125,27 @@ def amd_smi(interval_s: float, run: Run | None = None) -> SmiSource:
     """Raises OSError where the tool is absent or shows no GPU."""
     tool = _found("amd-smi")
     ask = run or _output
-    gpus = amd_gpus(
-        table(ask([tool, "list", "--csv"])), table(ask([tool, "static", "-a", "--csv"]))
-    )
+    listed = table(ask([tool, "list", "--csv"]))
+    gpus = amd_gpus(listed, table(ask([tool, "static", "-a", "--csv"])))
     if not gpus:
         raise OSError("amd-smi: it lists no GPU")
     uuids = {str(gpu.index): gpu.uuid for gpu in gpus}
+    nodes = {row["gpu"]: row["kfd_id"] for row in listed if row.get("kfd_id", "").isdecimal()}
 
     def parse(row: Mapping[str, str], at_ns: int) -> GpuReading | None:
-        return amd_reading(row, at_ns, uuids)
+        reading = amd_reading(row, at_ns, uuids)
+        node = nodes.get(row.get("gpu", ""))
+        if reading is None or node is None:
+            return reading
+        return replace(reading, processes=kfd_users(node))
 
     # Whole seconds are the shortest interval that the tool takes.
     every = str(max(1, math.ceil(interval_s)))
     argv = [tool, "metric", "-p", "-c", "-t", "-u", "-E", "-m", "-w", every, "--csv"]
-    return SmiSource("amd-smi", argv, gpus, parse)
+    source = SmiSource("amd-smi", argv, gpus, parse)
+    with contextlib.suppress(OSError):
+        source.driver = AMD_DRIVER.read_text().strip()
+    return source
 
 
 def nvidia_reading(row: Mapping[str, str], at_ns: int) -> GpuReading | None:
@@ -218,6 +237,8 @@ def _nvidia_gpu(row: Mapping[str, str]) -> Gpu:
         name=row["name"],
         memory_bytes=None if memory is None else int(memory),
         power_limit_w=number(row.get("power.limit")),
+        sm_clock_max_mhz=number(row.get("clocks.max.sm")),
+        split={"Enabled": True, "Disabled": False}.get(row.get("mig.mode.current", "")),
     )
 
 

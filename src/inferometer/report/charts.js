@@ -9,7 +9,7 @@
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)").matches;
   const hidden = new Set();
-  const MARGIN = { l: 62, r: 18, t: 14, b: 52 };
+  const MARGIN = { l: 74, r: 18, t: 14, b: 52 };
   const LABELLED = 40;
   const PAPER = [500, 290];
   const charts = [

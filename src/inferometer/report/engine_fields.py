@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from inferometer.report.figures import Kind
 
-Row = tuple[str, str, str, str, Literal["number", "seconds", "milliseconds", "share"]]
+Row = tuple[str, str, str, str, Kind]
 """Name, label, unit, definition, kind."""
 
 _TIMES = (
@@ -22,6 +22,20 @@ _GAUGES: tuple[Row, ...] = (
     ("engine_waiting_max", "Waiting, most", "requests", "Highest scrape.", "number"),
     ("engine_kv_use", "KV pool in use", "%", "Time-average; mean over engines.", "share"),
     ("engine_kv_use_max", "KV pool in use, most", "%", "Highest scrape.", "share"),
+    (
+        "engine_running_while_waiting",
+        "Running while others wait",
+        "requests",
+        "Mean of the scrapes at which requests waited.",
+        "number",
+    ),
+    (
+        "engine_kv_use_while_waiting",
+        "KV pool in use while others wait",
+        "%",
+        "Mean of the scrapes at which requests waited.",
+        "share",
+    ),
 )
 _COUNTERS: tuple[Row, ...] = (
     ("engine_preemptions", "Preemptions", "", "Requests put back for want of KV.", "number"),

@@ -138,7 +138,15 @@ def _facts(view: RunView) -> str:
         "Concurrency": span,
         "Inferometer": f"{view.inferometer}, measurement version {', '.join(versions) or '–'}",
     }
-    return _facts_list("What was run", run) + _facts_list("Machine", dict(view.machine))
+    machine = {_titled(name): value for name, value in view.machine.items()}
+    return _facts_list("What was run", run) + _facts_list("Machine", machine)
+
+
+def _titled(name: str) -> str:
+    """`numa nodes` as a heading."""
+    first, *rest = name.split(" ")
+    known = {"cpu": "CPU", "gpus": "GPUs", "numa": "NUMA"}
+    return " ".join((known.get(first, first[:1].upper() + first[1:]), *rest))
 
 
 def _engine(result: Result) -> str:

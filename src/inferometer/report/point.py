@@ -13,25 +13,26 @@ from string import Template
 from plotly.offline import get_plotlyjs
 
 from inferometer import __version__
+from inferometer.analyze.curves import Curve, Panel, Watched
 from inferometer.analyze.playtable import PlayRow, play_rows
-from inferometer.analyze.timeline import (
-    Curve,
-    Panel,
-    Watched,
-    opened_ns,
-    panels_of,
-    series_between,
-    span_of,
-)
+from inferometer.analyze.timeline import opened_ns, panels_of, series_between, span_of
 from inferometer.core import Result
 from inferometer.report.charts import COLOURS
 from inferometer.report.details import verdict_words
 from inferometer.report.fields import UNKNOWN, count, field, significant
+from inferometer.report.machine import cards_in_words
 from inferometer.report.page import ICON, asset, embedded, origin, policy
 from inferometer.report.playtable import plays_section
 from inferometer.report.table import chip
 from inferometer.report.timeline import Bars, bars_of, timeline_data, worth_a_look
-from inferometer.store import ABSENT, STATUSES, PointDir, RequestTable, RequestWords
+from inferometer.store import (
+    ABSENT,
+    STATUSES,
+    ClientFile,
+    PointDir,
+    RequestTable,
+    RequestWords,
+)
 
 MOST_LISTED = 200
 """Rows of the table of requests."""
@@ -40,7 +41,20 @@ _FIGURES = (
     *("tpot_p50_s", "in_flight", "cached_share", "theoretical_prefix_hit"),
     *("theoretical_prefix_hit_engine", "engine_kv_pool_tokens", "live_turn_share"),
     *("context_drift_share", "power_w_per_gpu", "j_per_output_token"),
+    *("engine_queue_time_mean_s", "engine_kv_use_max", "gpu_memory_used_bytes"),
+    *("gpu_power_capped_share", "gpu_throttled_share"),
 )
+_FILES = {
+    "records.parquet": "every request",
+    "samples.parquet": "every sample behind the curves",
+    "result.json": "figures and their notes",
+    "launch.json": "what was launched, and why so",
+    "client.json": "the client's account of itself",
+    "metrics.first.txt": "the engine's own figures before",
+    "metrics.last.txt": "and after the load",
+    "server.log": "the engine's log",
+}
+"""Of a point's directory; the page lies beside them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +65,9 @@ class PointTimes:
     result: Result
     watched: Watched
     words: RequestWords
+    client: ClientFile
+    files: tuple[str, ...]
+    """Names of `_FILES` that are there."""
     plays: tuple[PlayRow, ...] = ()
 
 
@@ -72,11 +89,12 @@ def times_of(folder: PointDir, run_id: str) -> PointTimes:
     )
     words, open_loop = folder.words(), folder.launch().plan.workload.open_loop
     plays = play_rows(table, words, result.window.start_ns, open_loop=open_loop)
-    return PointTimes(run_id, result, watched, words, tuple(plays))
+    files = tuple(name for name in _FILES if (folder.path / name).exists())
+    return PointTimes(run_id, result, watched, words, client, files, tuple(plays))
 
 
-def render_point(times: PointTimes) -> str:
-    """The page as HTML."""
+def render_point(times: PointTimes, *, beside: bool = True) -> str:
+    """The page as HTML; with links to the files of its point where it is to lie beside them."""
     scripts = [get_plotlyjs(), asset("timeaxis.js"), asset("lanes.js")]
     watched, words = times.watched, times.words
     panels, bars = panels_of(watched), bars_of(watched.table, words)
@@ -89,6 +107,7 @@ def render_point(times: PointTimes) -> str:
         badges=origin([times.result]),
         facts=_facts(times),
         verdict=_verdict(times.result),
+        files=_files(times.files, linked=beside),
         panels="\n".join(_panel(panel) for panel in panels),
         drawn=escape(_drawn(bars)),
         listed=escape(_listed(len(bars.rows.order))),
@@ -105,10 +124,14 @@ def _facts(times: PointTimes) -> str:
     point, window = result.point, result.window
     declared = "" if window.declared_s is None else f" of {significant(window.declared_s)} s asked"
     ended = "complete" if window.complete else f"not complete: {window.stop_reason or 'cut short'}"
+    client = times.client
     facts = {
         "Model": f"{point.model} ({point.precision})",
         "Engine": f"{point.framework} ({point.image.rsplit('/', 1)[-1]})",
+        "Engine says": client.engine_version,
+        "Image": client.image_digest,
         "Hardware": f"{count(result.gpus)} x {point.hardware}, {point.parallelism.label}",
+        "GPUs": cards_in_words(client.gpus),
         "Scenario": f"{point.scenario.label}, concurrency {point.conc:,}",
         "Window": f"{significant(window.seconds)} s{declared}, {ended}",
         "Measured at": result.measured_at,
@@ -125,7 +148,19 @@ def _facts(times: PointTimes) -> str:
         for name in _FIGURES
         if (value := result.metrics.get(name)) is not None
     }
-    return _list("What was run", facts) + _list("What came of it", figures)
+    known = {name: text for name, text in facts.items() if text is not None}
+    return _list("What was run", known) + _list("What came of it", figures)
+
+
+def _files(names: Sequence[str], *, linked: bool) -> str:
+    """What lies in the point's directory, for whoever doubts a picture."""
+    if not names:
+        return ""
+    shown = (
+        f"<a href='{name}'>{name}</a> ({_FILES[name]})" if linked else f"{name} ({_FILES[name]})"
+        for name in names
+    )
+    return f"<p class='files'>In this point's directory: {', '.join(shown)}.</p>"
 
 
 def _watched_by(watched: Watched) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inferometer.errors import StoreError
+from inferometer.report.machine import cards_in_words
 from inferometer.report.view import PointView, RunView
 from inferometer.store import RunDir
 
@@ -14,12 +15,15 @@ def view_of(run: RunDir) -> RunView:
     """
     manifest = run.manifest()
     points, unfinished = [], []
+    cards: dict[str, None] = {}
     for planned in manifest.points:
         folder = run.point(planned.id)
         if not folder.done:
             unfinished.append(planned.id)
             continue
         try:
+            if told := cards_in_words(folder.client().gpus):
+                cards[told] = None
             points.append(PointView(folder.result(), folder.launch().plan))
         except (StoreError, OSError) as error:
             unfinished.append(f"{planned.id} (unreadable: {error})")
@@ -28,7 +32,7 @@ def view_of(run: RunDir) -> RunView:
         run_id=manifest.id,
         started_at=manifest.created_at,
         inferometer=manifest.versions.inferometer,
-        machine=manifest.machine,
+        machine={**manifest.machine, **({"gpus": "; ".join(cards)} if cards else {})},
         points=tuple(points),
         unfinished=tuple(unfinished),
     )

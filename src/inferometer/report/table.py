@@ -28,13 +28,14 @@ COLUMNS = (
     Column("output_tok_s_per_gpu", "Output"),
     Column("intvty_p50", "Interactivity", "p50, "),
     Column("ttft_p50_s", "TTFT p50"),
-    Column("ttft_p90_s", "TTFT p90"),
     Column("ttft_p99_s", "TTFT p99"),
     Column("tpot_p50_s", "TPOT p50"),
     Column("in_flight", "In flight"),
-    Column("cached_share", "Cache share"),
+    Column("cached_share", "Cached"),
 )
-WORDS = ("Hardware", "Config", "Scenario", "Parallelism")
+WORDS = ("Hardware", "Config")
+PLACE = ("Scenario", "Parallel")
+"""Behind the verdict, which is to be seen without scrolling."""
 
 
 def table(view: RunView) -> str:
@@ -55,23 +56,28 @@ def options(values: Sequence[str]) -> str:
 
 
 def chip(verdict: Verdict) -> str:
-    """The verdict as a word with a mark, its labels, and its reason codes."""
+    """The verdict as a word with a mark, and its labels."""
     labels = "".join(f" <span class='chip label'>{escape(text)}</span>" for text in verdict.labels)
+    return f"<span class='chip {verdict.level}'>{verdict.level}</span>{labels}"
+
+
+def _judged(verdict: Verdict) -> str:
+    """The verdict as a word with a mark, and its reason codes; labels are its tip."""
     codes = ", ".join(dict.fromkeys(reason.code for reason in verdict.reasons))
     listed = f"<span class='codes'>{escape(codes)}</span>" if codes else ""
-    return f"<span class='chip {verdict.level}'>{verdict.level}</span>{labels}{listed}"
+    tip = f" title='{escape(', '.join(verdict.labels))}'" if verdict.labels else ""
+    return f"<span class='chip {verdict.level}'{tip}>{verdict.level}</span>{listed}"
 
 
 def _head() -> str:
     cells = ["<th scope='col' class='opener'><span class='unseen'>Details</span></th>"]
-    cells += [_heading(word, "", "", "") for word in WORDS]
+    cells += [_heading(word, "", "", "") for word in (*WORDS, "Verdict", *PLACE)]
     cells.append(_heading("Conc.", "", "Concurrency: lanes that each hold one session", "number"))
     for column in COLUMNS:
         item = field(column.metric)
         cells.append(_heading(column.heading, column.below + item.unit, item.definition, "number"))
     counted = "Requests sent inside the window; censored ones were open when the grace ended"
     cells.append(_heading("Requests", "ok / failed", counted, "number"))
-    cells.append(_heading("Verdict", "", "", ""))
     return "".join(cells)
 
 
@@ -87,13 +93,16 @@ def _heading(text: str, unit: str, hint: str, style: str) -> str:
 def _row(index: int, result: Result) -> str:
     point = result.point
     scenario = point.scenario.label
-    words = (point.hardware, point.config, scenario, point.parallelism.label)
-    cells = [_opener(index, point.id), *(f"<td>{escape(word)}</td>" for word in words)]
+    rank = ("valid", "degraded", "invalid").index(result.verdict.level)
+    cells = [
+        _opener(index, point.id),
+        *(f"<td>{escape(word)}</td>" for word in (point.hardware, point.config)),
+        f"<td class='verdict' data-v='{rank}'>{_judged(result.verdict)}</td>",
+        *(f"<td>{escape(word)}</td>" for word in (scenario, point.parallelism.label)),
+    ]
     cells.append(f"<td class='number' data-v='{point.conc}'>{point.conc:,}</td>")
     cells += [_metric(result, column.metric) for column in COLUMNS]
     cells.append(_requests(result))
-    rank = ("valid", "degraded", "invalid").index(result.verdict.level)
-    cells.append(f"<td class='verdict' data-v='{rank}'>{chip(result.verdict)}</td>")
     return (
         f"<tr id='point-{index}' data-scenario='{escape(scenario)}' "
         f"data-hardware='{escape(point.hardware)}' data-verdict='{result.verdict.level}'>"

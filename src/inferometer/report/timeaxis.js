@@ -77,7 +77,12 @@ const timeAxis = (() => {
       y: curve.y,
       name: curve.name,
       mode: curve.kind === "dots" ? "markers" : "lines",
-      line: { color: colour(`--series-${index % COLOURS}`), width: 1.4, shape: curve.kind === "steps" ? "hv" : "linear" },
+      line: {
+        color: colour(curve.kind === "limit" ? "--muted" : `--series-${index % COLOURS}`),
+        width: 1.4,
+        dash: curve.kind === "limit" ? "dash" : "solid",
+        shape: curve.kind === "steps" ? "hv" : "linear",
+      },
       marker: { color: colour(`--series-${index % COLOURS}`), size: 3.5 },
       connectgaps: false,
     }));
@@ -85,6 +90,19 @@ const timeAxis = (() => {
 
   function highest(panel) {
     return panel.curves.reduce((top, { y }) => y.reduce((most, value) => Math.max(most, value), top), 0);
+  }
+
+  // Of a panel in orders of magnitude: from the decade below its least value, no more than six.
+  function decades(panel) {
+    const known = panel.curves.flatMap(({ y }) => y.filter((value) => value > 0));
+    const top = Math.log10(highest(panel) || 1);
+    const low = Math.floor(Math.log10(known.reduce((least, value) => Math.min(least, value), Infinity)));
+    return [Math.max(Number.isFinite(low) ? low : 0, top - 6), top + 0.08];
+  }
+
+  function values(panel) {
+    if (panel.log) return { type: "log", range: decades(panel), dtick: 1 };
+    return { range: [0, highest(panel) * 1.06 || 1], nticks: 5 };
   }
 
   function layout(panel) {
@@ -103,7 +121,7 @@ const timeAxis = (() => {
       dragmode: touch ? false : "zoom",
       hovermode: false,
       xaxis: { ...line, range: [...range], ticksuffix: " s", nticks: innerWidth < 640 ? 5 : 12 },
-      yaxis: { ...line, fixedrange: true, range: [0, highest(panel) * 1.06 || 1], nticks: 5 },
+      yaxis: { ...line, fixedrange: true, ...values(panel) },
       shapes: [
         { type: "rect", xref: "x", yref: "paper", x0: 0, x1: data.window, y0: 0, y1: 1, layer: "below", line: { width: 0 }, fillcolor: colour("--accent"), opacity: 0.08 },
         { ...edge, x0: 0, x1: 0 },

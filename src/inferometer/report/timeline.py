@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inferometer.analyze.curves import Curve, Panel, Watched
 from inferometer.analyze.lanes import Rows, rows_of, whole_lanes
-from inferometer.analyze.timeline import Curve, Panel, Watched, opened_ns
+from inferometer.analyze.timeline import opened_ns
 from inferometer.metrics import Floats, Ints
 from inferometer.store import ABSENT, STATUSES, RequestTable, RequestWords
 
@@ -88,6 +89,7 @@ def _panel(panel: Panel, zero_ns: int) -> Json:
         "key": panel.key,
         "title": panel.title,
         "unit": panel.unit,
+        "log": panel.log,
         "curves": [_curve(curve, zero_ns) for curve in panel.curves],
     }
 

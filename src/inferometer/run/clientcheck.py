@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from inferometer import metrics
 from inferometer.analyze.selfcheck import LAG_PERCENTS
-from inferometer.analyze.verdict import (
+from inferometer.analyze.verdict_load import (
     CLIENT_CPU_DEGRADED,
     COALESCED_FIRST_DEGRADED,
     loop_lag_bound_ms,

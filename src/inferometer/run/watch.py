@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from inferometer.core import EngineTotals, GpuReport, MetricsReport, Sample
 from inferometer.engine.ask import page
+from inferometer.observe.containers import first_processes
 from inferometer.observe.engine_metrics import Scrape, Scraper, Watcher, totals
 from inferometer.observe.gpus import GpuWatcher
 from inferometer.observe.host import HostWatcher
@@ -19,8 +20,9 @@ class Watch:
 
     def __init__(self) -> None:
         self._engine: RunningEngine | None = None
+        self._roots: frozenset[int] = frozenset()
         self._gpus = GpuWatcher()
-        self._host = HostWatcher(self._engine_pid)
+        self._host = HostWatcher(self._engine_pids)
         self._scraper: Scraper | None = None
         self._metrics: Watcher | None = None
 
@@ -32,8 +34,10 @@ class Watch:
     def engine_is_up(self, engine: RunningEngine, gpus: int) -> None:
         """The engine is ready, and idle; `gpus` is how many the deployment has."""
         self._engine = engine
-        pid = engine.pid
-        self._gpus.engine_is_up(gpus, () if pid is None else family(pid))
+        if engine.pid is not None:
+            own = family({engine.pid})
+            self._roots = frozenset({engine.pid, *first_processes(own)})
+        self._gpus.engine_is_up(gpus, self._engine_pids)
         self._scraper = scraper = Scraper(engine.base_url, page)
         self._metrics = Watcher(scraper.scrape, refresh_s=lambda: scraper.refresh_s)
         self._metrics.start()
@@ -83,5 +87,6 @@ class Watch:
         scraped = [] if self._metrics is None else self._metrics.samples
         return [*self._gpus.samples, *self._host.samples, *scraped]
 
-    def _engine_pid(self) -> int | None:
-        return None if self._engine is None else self._engine.pid
+    def _engine_pids(self) -> frozenset[int]:
+        """Every process of the engine that we started; none of one that was up already."""
+        return family(self._roots) if self._roots else frozenset()
