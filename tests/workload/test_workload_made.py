@@ -195,7 +195,7 @@ def test_a_path_takes_a_format_and_options(tmp_path: Path) -> None:
 def test_synthetic_sessions_in_the_number_asked() -> None:
     workload = open_workload(replace(AGENTIC, sessions="synthetic:quickstart?sessions=5"), 7)
     assert workload.wrapped_lanes == 2
-    assert sessions_digest("synthetic:quickstart?sessions=32") == sessions_digest(
+    assert sessions_digest("synthetic:quickstart?sessions=64") == sessions_digest(
         "synthetic:quickstart"
     )
 
