@@ -120,7 +120,6 @@ class AgenticWorkload:
         self._notes = {
             "sessions": float(len(self._sessions)),
             "turns": float(sum(len(session.turns) for session in self._sessions)),
-            "theoretical_prefix_hit": prefix_hit(self._sessions),
             **notes,
         }
 
@@ -166,7 +165,8 @@ class AgenticWorkload:
 
     def notes(self) -> Mapping[str, float]:
         """Numbers about the data, for the result: what it holds and what was inferred."""
-        return {**self._notes, **self.cached_hits}
+        hit = prefix_hit(self._sessions)
+        return {**self._notes, "theoretical_prefix_hit": hit, **self.cached_hits}
 
     def _shuffled(self, deal: int) -> tuple[int, ...]:
         seeds = np.random.SeedSequence([self._settings.seed, _ORDER, deal])
