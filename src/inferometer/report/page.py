@@ -25,6 +25,7 @@ from inferometer.report.fields import INTERACTIVITIES, LATENCIES, PERCENTILES, R
 from inferometer.report.legend import legends
 from inferometer.report.table import options, table
 from inferometer.report.view import RunView
+from inferometer.workload import description
 
 _LEVELS = ("valid", "degraded", "invalid")
 _ICON_SVG = (
@@ -135,10 +136,17 @@ def _facts(view: RunView) -> str:
         "Engines": _distinct(_engine(result) for result in results),
         "Hardware": _distinct(result.point.hardware for result in results),
         "Scenarios": _distinct(result.point.scenario.label for result in results),
+        **_sessions(view),
         "Concurrency": span,
         "Inferometer": f"{view.inferometer}, measurement version {', '.join(versions) or '–'}",
     }
     return _facts_list("What was run", run) + _facts_list("Machine", dict(view.machine))
+
+
+def _sessions(view: RunView) -> dict[str, str]:
+    """What was replayed, where anything was."""
+    sources = {point.plan.workload.sessions for point in view.points} - {None}
+    return {"Sessions": _distinct(description(str(text)) for text in sources)} if sources else {}
 
 
 def _engine(result: Result) -> str:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from inferometer.workload.inspection import Inspection, Spread, inspect_sessions
     from inferometer.workload.lexicon import Lexicon, make_lexicon
     from inferometer.workload.opening import Workload, open_workload
-    from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
+    from inferometer.workload.profiles import (
+        AgentProfile,
+        Profile,
+        description,
+        named,
+        profile_text,
+    )
     from inferometer.workload.prompt_text import (
         PROMPT_RULES,
         WORDS,
@@ -65,6 +71,7 @@ __all__ = [
     "Workload",
     "calibrated",
     "chosen",
+    "description",
     "drawn_sessions",
     "inspect_sessions",
     "longest",
@@ -100,7 +107,7 @@ __getattr__ = by_name(
         "fixed": "FixedLengths",
         "inspection": "Inspection Spread inspect_sessions",
         "lexicon": "Lexicon make_lexicon",
-        "profiles": "AgentProfile Profile named profile_text",
+        "profiles": "AgentProfile Profile description named profile_text",
         "opening": "Workload open_workload",
         "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated",
         "prompts": "play_key prompt_of reblock",

@@ -166,7 +166,7 @@ class ByContext:
         return self.tables[bisect.bisect_right(self.below, context)]
 
 
-_NUMBER = r"\d+(?:\.\d+)?"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _FORMS = re.compile(rf"({_NUMBER})(?:(~|\+-|-)({_NUMBER}))?")
 
 

@@ -131,6 +131,6 @@ def _id_array(ids: list[object]) -> Ids | None:
         array = np.asarray(ids)
     except ValueError:  # lists inside the list
         return None
-    if array.dtype != np.int64 or array.min() < 0:
+    if array.dtype != np.int64 or array.ndim != 1 or array.min() < 0:
         return None
     return array.astype(np.int64, copy=False)

@@ -153,6 +153,12 @@ QUICKSTART_BLOCK = 16
 """`quickstart` is `corpus` on a small scale, so that turns take a fraction of a second on the
 built-in engine: of tokens, of seconds, and tokens a block, since contexts grow by less."""
 QUICKSTART_SESSIONS = 64
+_CALIBRATED = "made by the generator as calibrated on 48 recorded sessions"
+_SAID = {
+    "corpus": _CALIBRATED,
+    "quickstart": f"{_CALIBRATED}, at 1/{round(1 / QUICKSTART_TOKENS)} of their tokens and "
+    f"1/{round(1 / QUICKSTART_SECONDS)} of their seconds",
+}
 TOKENS = (
     *("first_tokens", "growth_tokens", "output_tokens", "shared_tokens"),
     *("compacted_tokens", "most_tokens"),
@@ -213,6 +219,14 @@ def _quickstart() -> Profile:
 def _packaged(name: str) -> Profile:
     text = files("inferometer.workload").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     return _parsed(text, f"{name}.yaml")
+
+
+def description(source: str) -> str:
+    """What a workload's text stands for, for people: of a packaged profile what it was made from,
+    of anything else the text."""
+    kind, _, name = source.partition(":")
+    said = _SAID.get(name.partition("?")[0]) if kind == "synthetic" else None
+    return f"{source} ({said})" if said else source
 
 
 def read_profile(file: Path) -> Profile:
