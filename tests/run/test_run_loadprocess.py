@@ -1,4 +1,4 @@
-"""The load process asked whether sessions can be used: it reads them, the one that asks does not."""
+"""The load process is asked whether sessions can be used: it reads them, who asks does not."""
 
 from __future__ import annotations
 
