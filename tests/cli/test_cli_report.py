@@ -63,7 +63,7 @@ def test_no_run_is_no_page(tmp_path: Path) -> None:
 
 
 def test_sub_agents_of_a_prediction_have_rows_of_their_own(tmp_path: Path) -> None:
-    replay = ("--workload", "synthetic:quickstart", "--duration", "30", "--concurrency", "2")
+    replay = ("--workload", "synthetic:quickstart", "--duration", "60", "--concurrency", "6")
     small = ("--model", "Qwen/Qwen3-8B", "--gpu", "h200", "--tp", "1")
     assert call("predict", *small, *replay, "--out", tmp_path / "run").code == 0
     name = RunDir(tmp_path / "run").manifest().points[0].id

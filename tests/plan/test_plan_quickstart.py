@@ -41,7 +41,7 @@ def test_four_configs_of_four_points(plans: list[tuple[Point, LaunchPlan]]) -> N
 def test_short_windows(plans: list[tuple[Point, LaunchPlan]]) -> None:
     for point, plan in plans:
         work = plan.workload
-        assert plan.client.grace_s == 5
+        assert plan.client.grace_s == 10
         if isinstance(point.scenario, FixedSeqLen):
             assert (work.duration_s, work.requests, work.length_ratio) == (5, None, 0.8)
             assert (work.isl, work.osl, work.warmup_requests_per_lane) == (1024, 64, 1)

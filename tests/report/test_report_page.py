@@ -280,6 +280,20 @@ def test_the_page_names_the_run_the_machine_and_what_is_unfinished(html: str) ->
     assert re.sub(r"\s+", "", page.text).count("153valid6degraded3invalid2unfinished") == 1
 
 
+def test_the_page_says_what_was_replayed() -> None:
+    def page_of(source: str) -> str:
+        given = one()
+        work = replace(given.plan.workload, sessions=source)
+        return Page(render(of(replace(given, plan=replace(given.plan, workload=work))))).text
+
+    said = page_of("synthetic:quickstart")
+    assert "calibrated on 48 recorded sessions, at 1/16 of their tokens and 1/100 of" in said
+    assert "<b>" in page_of("traces/<b>")
+    fixed = replace(one().plan.workload, kind="fixed", sessions=None)
+    plain = replace(one(), plan=replace(one().plan, workload=fixed))
+    assert "Sessions" not in Page(render(of(plain))).text
+
+
 @pytest.mark.parametrize(
     ("made", "badges"),
     [

@@ -71,8 +71,15 @@ def test_a_bad_row_names_line_and_column(tmp_path: Path, row: str, told: str) ->
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, "TIMESTAMP,ContextTokens,Generated\n")
-    with pytest.raises(InputError, match=r"a\.csv:1: GeneratedTokens: column is missing"):
+    with pytest.raises(InputError) as caught:
         read_corpus(path)
+    (problem,) = map(str, caught.value.problems)
+    assert problem == (f"{path}:1: GeneratedTokens: column is missing; did you mean 'Generated'?")
+
+
+def test_names_of_columns_alone_are_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.csv:1: expected rows below the names"):
+        read_corpus(write(tmp_path, HEAD))
 
 
 def test_the_released_trace(shared_data: Path) -> None:

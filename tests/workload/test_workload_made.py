@@ -152,6 +152,7 @@ def test_the_digest_covers_every_number_and_no_spelling() -> None:
         ("lengths:isl=5", "lengths:isl=5: osl: missing; lengths needs isl, osl"),
         ("lengths:isl=a,osl=0", "isl: expected a number, LOW-HIGH, MEAN+-SD or MEDIAN~SIGMA, got"),
         ("lengths:isl=a,osl=0", "osl: expected values from 1 to 1e+08, ascending, got '0'"),
+        ("lengths:isl=９,osl=1", "isl: expected a number, LOW-HIGH, MEAN+-SD or MEDIAN~SIGMA"),
         ("lengths:isl=9-5,osl=1", "isl: expected values from 1 to 1e+08, ascending, got '9-5'"),
         ("lengths:isl=9,osl=1~99", "osl: expected a sigma of at most 10, got '1~99'"),
         ("lengths:isl=9,osl=1,ils=2", "no key 'ils' of lengths; did you mean 'isl'?"),
@@ -195,7 +196,7 @@ def test_a_path_takes_a_format_and_options(tmp_path: Path) -> None:
 def test_synthetic_sessions_in_the_number_asked() -> None:
     workload = open_workload(replace(AGENTIC, sessions="synthetic:quickstart?sessions=5"), 7)
     assert workload.wrapped_lanes == 2
-    assert sessions_digest("synthetic:quickstart?sessions=32") == sessions_digest(
+    assert sessions_digest("synthetic:quickstart?sessions=64") == sessions_digest(
         "synthetic:quickstart"
     )
 

@@ -387,3 +387,15 @@ def test_a_path_without_traces(tmp_path: Path) -> None:
         read_weka(tmp_path)
     with pytest.raises(InputError, match="no such file or directory"):
         read_weka(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("ids", ["1.5", "-1", "[1, 2]", "9223372036854775808", "1 2", "1e3", '"7"'])
+def test_a_long_list_of_other_things_is_refused(tmp_path: Path, ids: str) -> None:
+    """Long lists are read apart from the rest; what is in them is held to the same."""
+    row = '{"t": 0, "type": "n", "in": 640000, "out": 1, "hash_ids": [%s]}'
+    text = '{"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [%s]}'
+    numbers = ", ".join(map(str, range(5_000)))
+    for among in (", ".join([ids] * 10_000), f"{numbers}, {ids}, {numbers}"):
+        path = write(tmp_path, text % (row % among))
+        with pytest.raises(InputError, match=r"requests\[0\]\.hash_ids: expected|not valid JSON"):
+            read_corpus(path)

@@ -25,6 +25,7 @@ from inferometer.report.fields import INTERACTIVITIES, LATENCIES, PERCENTILES, R
 from inferometer.report.legend import legends
 from inferometer.report.table import options, table
 from inferometer.report.view import RunView
+from inferometer.workload import description
 
 _LEVELS = ("valid", "degraded", "invalid")
 _ICON_SVG = (
@@ -135,6 +136,7 @@ def _facts(view: RunView) -> str:
         "Engines": _distinct(_engine(result) for result in results),
         "Hardware": _distinct(result.point.hardware for result in results),
         "Scenarios": _distinct(result.point.scenario.label for result in results),
+        **_sessions(view),
         "Concurrency": span,
         "Inferometer": f"{view.inferometer}, measurement version {', '.join(versions) or '–'}",
     }
@@ -147,6 +149,12 @@ def _titled(name: str) -> str:
     first, *rest = name.split(" ")
     known = {"cpu": "CPU", "gpus": "GPUs", "numa": "NUMA"}
     return " ".join((known.get(first, first[:1].upper() + first[1:]), *rest))
+
+
+def _sessions(view: RunView) -> dict[str, str]:
+    """What was replayed, where anything was."""
+    sources = {point.plan.workload.sessions for point in view.points} - {None}
+    return {"Sessions": _distinct(description(str(text)) for text in sources)} if sources else {}
 
 
 def _engine(result: Result) -> str:

@@ -14,15 +14,17 @@ import subprocess
 from collections.abc import Iterator
 from multiprocessing import Pipe
 
+from inferometer.core import WorkloadSettings
 from inferometer.errors import InferometerError, InputError
 from inferometer.load.bare import start_bare
 from inferometer.load.headcount import workers_for
 from inferometer.run.job import Job
-from inferometer.run.order import Message, Order
+from inferometer.run.order import Failed, Message, Order, Sound
 
 FILES_A_LANE = 2
 """Sub-agents run beside their parents: about twice as many requests as lanes are open at times."""
 OTHER_FILES = 64
+CHECK_S = 60.0
 CLOSE_S = 5.0
 """How long the process may take to close its files once it is told to end."""
 
@@ -39,6 +41,17 @@ class LoadProcess:
         """Carry a load; its messages come through `poll`."""
         self._send(order)
 
+    def check(self, settings: WorkloadSettings) -> None:
+        """Read the data of a workload, once for all: it is kept there for the points to come.
+
+        Raises InputError where it is unusable.
+        """
+        self._send(settings)
+        while (answer := self._next(CHECK_S)) is None:
+            pass
+        if isinstance(answer, Failed):
+            raise answer.error
+
     def expect(self, job: Job) -> None:
         """An order for this point will come: its sessions are read meanwhile."""
         self._send(job)
@@ -49,22 +62,27 @@ class LoadProcess:
 
     def poll(self, timeout_s: float) -> Message | None:
         """The next message; None when none came in time. InferometerError: the process is gone."""
+        message = self._next(timeout_s)
+        assert not isinstance(message, Sound)
+        return message
+
+    def _next(self, timeout_s: float) -> Message | Sound | None:
         try:
             if not self._pipe.poll(timeout_s):
                 return None
-            message: Message = self._pipe.recv()
+            message: Message | Sound = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise self._gone() from None
         return message
 
-    def close(self) -> None:
-        """End the process: the end of its pipe tells it to."""
+    def close(self, patience_s: float = CLOSE_S) -> None:
+        """End the process: the end of its pipe tells it to, and `patience_s` later a signal."""
         self._pipe.close()
-        if self._ended() is None:
+        if self._ended(patience_s) is None:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, message: Order | Job | str) -> None:
+    def _send(self, message: Order | Job | WorkloadSettings | str) -> None:
         try:
             self._pipe.send(message)
         except ConnectionError:
@@ -76,10 +94,10 @@ class LoadProcess:
             "what it recorded is kept, and the same command measures the point again"
         )
 
-    def _ended(self) -> int | None:
+    def _ended(self, patience_s: float = CLOSE_S) -> int | None:
         """Its exit code, once it has ended; it is given a while."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(CLOSE_S)
+            self._process.wait(patience_s)
         return self._process.returncode
 
 

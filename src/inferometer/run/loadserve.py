@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport
+from inferometer.core import ClientReport, WorkloadSettings
 from inferometer.errors import InferometerError, StoreError
 from inferometer.load.crew import Crew
 from inferometer.load.drive import Drive
@@ -30,10 +30,10 @@ from inferometer.load.worker_transport import Account, WorkerTransport
 from inferometer.run.binding import bind_workload
 from inferometer.run.bodies import Bodies
 from inferometer.run.job import Job
-from inferometer.run.order import Failed, Order
+from inferometer.run.order import Failed, Order, Sound
 from inferometer.run.recordwriter import RecordWriter
 from inferometer.store import record_journal, sample_journal, sample_row
-from inferometer.workload import PromptText
+from inferometer.workload import PromptText, open_workload
 
 TICK_S = 0.2
 GONE = "the process that runs the sweep is gone"
@@ -52,12 +52,23 @@ def serve(pipe: Connection) -> None:
     with contextlib.closing(Crew()) as crew, contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()
+            if isinstance(order, WorkloadSettings):
+                pipe.send(_checked(order))
             if isinstance(order, Job):
                 with contextlib.suppress(InferometerError):  # told when the order comes
                     bind_workload(order)
             # A stop may cross with the end of the load that it was meant for.
             if isinstance(order, Order):
                 pipe.send(_carried(order, pipe, crew))
+
+
+def _checked(settings: WorkloadSettings) -> Sound | Failed:
+    """What is read is kept (`workload/sources.py`): the points of a sweep share it."""
+    try:
+        open_workload(settings, lanes=1)
+    except InferometerError as error:
+        return Failed(error)
+    return Sound()
 
 
 def _carried(order: Order, pipe: Connection, crew: Crew) -> ClientReport | Failed:

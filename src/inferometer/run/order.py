@@ -38,4 +38,9 @@ class Failed:
     error: InferometerError
 
 
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """The data of a workload can be used."""
+
+
 Message = Progress | ClientReport | Failed

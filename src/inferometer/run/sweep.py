@@ -58,50 +58,77 @@ def run_sweep(
     Raises InputError when the data of a workload is unusable, before anything is started or
     written; StoreError when the directory holds another sweep; Interrupted after Ctrl-C.
     """
-    for settings in {job.plan.workload for job in sweep.jobs}:
-        open_workload(settings, lanes=1)
     if sweep.clock == "real":
         check_open_files(max(job.point.conc for job in sweep.jobs), sweep.workers)
-    with run.lock(), _stop_flag() as stop:
-        _open(sweep, run)
-        for job in sweep.jobs:
-            found = (reuse or {}).get(job.digest)
-            if found and found.verdict == "valid" and not run.point(job.point.id).done:
-                take_over(sweep, job, found, run.point(job.point.id))
-        todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
-        observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
-        try:
-            failed = _points(sweep, run, todo, observer, stop)
-        finally:
-            observer.end()
-        return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
+    with _load_process(sweep) as load:
+        _check(sweep, load)
+        with run.lock(), _stop_flag() as stop:
+            _open(sweep, run)
+            for job in sweep.jobs:
+                found = (reuse or {}).get(job.digest)
+                if found and found.verdict == "valid" and not run.point(job.point.id).done:
+                    take_over(sweep, job, found, run.point(job.point.id))
+            todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
+            observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
+            try:
+                failed = _points(sweep, run, todo, observer, stop, load)
+            finally:
+                observer.end()
+            return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
+
+
+@contextmanager
+def _load_process(sweep: Sweep) -> Iterator[LoadProcess | None]:
+    """The process that carries the load; none in virtual time."""
+    if sweep.clock != "real":
+        yield None
+        return
+    load = LoadProcess()
+    try:
+        yield load
+    except BaseException:
+        load.close(patience_s=1.0)  # it may be reading for a while yet
+        raise
+    load.close()
+
+
+def _check(sweep: Sweep, load: LoadProcess | None) -> None:
+    """Raise InputError where the data of a workload is unusable.
+
+    Recorded sessions are read where they will be sent from: once, and not here as well.
+    """
+    for settings in dict.fromkeys(job.plan.workload for job in sweep.jobs):
+        if load is None or settings.kind == "fixed":
+            open_workload(settings, lanes=1)
+        else:
+            load.check(settings)
 
 
 def _points(
-    sweep: Sweep, run: RunDir, todo: list[Job], observer: Observer, stop: StopFlag
+    sweep: Sweep,
+    run: RunDir,
+    todo: list[Job],
+    observer: Observer,
+    stop: StopFlag,
+    load: LoadProcess | None,
 ) -> list[str]:
     failed = []
-    load = LoadProcess() if sweep.clock == "real" and todo else None
-    try:
-        for job in todo:
-            if stop.asked:
-                raise Interrupted("stopped by the user")
-            observer.point(job)
-            folder = run.point(job.point.id)
-            try:
-                if load is None:
-                    result = virtual.predict_point(sweep, job, folder, observer, lambda: stop.asked)
-                else:
-                    result = measure_point(sweep, job, folder, load, observer, lambda: stop.asked)
-            except EngineError as error:
-                folder.write_failure(str(error))
-                observer.failed(job, str(error))
-                failed.append(job.point.id)
+    for job in todo:
+        if stop.asked:
+            raise Interrupted("stopped by the user")
+        observer.point(job)
+        folder = run.point(job.point.id)
+        try:
+            if load is None:
+                result = virtual.predict_point(sweep, job, folder, observer, lambda: stop.asked)
             else:
-                observer.result(job, result)
-    finally:
-        if load is not None:
-            load.close()
+                result = measure_point(sweep, job, folder, load, observer, lambda: stop.asked)
+        except EngineError as error:
+            folder.write_failure(str(error))
+            observer.failed(job, str(error))
+            failed.append(job.point.id)
+        else:
+            observer.result(job, result)
     return failed
 
 

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from inferometer.workload.lexicon import Lexicon, make_lexicon
     from inferometer.workload.live import Threads
     from inferometer.workload.opening import Workload, open_workload
-    from inferometer.workload.profiles import AgentProfile, Profile, named, profile_text
+    from inferometer.workload.profiles import (
+        AgentProfile,
+        Profile,
+        description,
+        named,
+        profile_text,
+    )
     from inferometer.workload.prompt_text import (
         PROMPT_RULES,
         WORDS,
@@ -69,6 +75,7 @@ __all__ = [
     "Workload",
     "calibrated",
     "chosen",
+    "description",
     "drawn_sessions",
     "family_of",
     "inspect_sessions",
@@ -108,7 +115,7 @@ __getattr__ = by_name(
         "inspection": "Inspection Spread inspect_sessions",
         "lexicon": "Lexicon make_lexicon",
         "live": "Threads",
-        "profiles": "AgentProfile Profile named profile_text",
+        "profiles": "AgentProfile Profile description named profile_text",
         "opening": "Workload open_workload",
         "prompt_text": "PROMPT_RULES WORDS PromptRules PromptText calibrated paired",
         "prompts": "play_key prompt_of reblock",

@@ -120,7 +120,6 @@ class AgenticWorkload:
         self._notes = {
             "sessions": float(len(self._sessions)),
             "turns": float(sum(len(session.turns) for session in self._sessions)),
-            "theoretical_prefix_hit": prefix_hit(self._sessions),
             **notes,
         }
 
@@ -167,7 +166,9 @@ class AgenticWorkload:
 
     def notes(self, pool_tokens: int | None = None) -> Mapping[str, float]:
         """Numbers about the data, for the result: what it holds and what was inferred."""
-        return {**self._notes, **self.cached_hits(pool_tokens)}
+        hit = prefix_hit(self._sessions)
+        hits = self.cached_hits(pool_tokens)
+        return {**self._notes, "theoretical_prefix_hit": hit, **hits}
 
     def _shuffled(self, deal: int) -> tuple[int, ...]:
         seeds = np.random.SeedSequence([self._settings.seed, _ORDER, deal])

@@ -23,7 +23,9 @@ from inferometer.workload.reading import MAX_TOKENS, Placed, Reader, Reading
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 BLOCK_SIZE = 64
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
 
 
 class _Row(NamedTuple):
@@ -60,6 +62,7 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
         return
     first_ns: int | None = None
     latest_ns = 0
+    head = line
     for line, cells in table:
         row = _row(cells, places, Problem("", str(file), line), reading)
         if row is not None and first_ns is not None and row.at_ns < latest_ns:
@@ -74,6 +77,8 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
         reading.tally["zero_output"] += row.output == 0
         reading.tally["hash_none"] += 1
         yield Placed(_session(file, line, row, first_ns), line, named=False)
+    if line == head:
+        reading.fault(Problem("expected rows below the names of the columns", str(file), line))
 
 
 AZURE = Reader("azure", _claims, _read)
@@ -97,8 +102,9 @@ def _places(
     """Where the columns stand; None where one is missing."""
     found = {name.strip().lower(): index for index, name in enumerate(names)}
     missing = [column for column in COLUMNS if column.lower() not in found]
+    others = [name for name in names if name.strip().lower() not in map(str.lower, COLUMNS)]
     for column in missing:
-        text = f"column is missing{nearest(column, names)}"
+        text = f"column is missing{nearest(column, others)}"
         reading.fault(Problem(text, file, line, column))
     if missing:
         return None

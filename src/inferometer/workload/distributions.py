@@ -6,6 +6,7 @@ log-normal (median, sigma of the logarithm). Every draw takes a generator: nothi
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from dataclasses import dataclass
@@ -42,9 +43,18 @@ class LogNormal:
     least: float
     most: float
 
+    def scaled(self, factor: float) -> LogNormal:
+        """Values so many times as large."""
+        least, most = self.least * factor, self.most * factor
+        return LogNormal(self.median * factor, self.sigma, least, most)
+
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""
-        value = self.median * float(np.exp(self.sigma * rng.standard_normal()))
+        return self.at(float(rng.standard_normal()))
+
+    def at(self, score: float) -> float:
+        """The value that is as far up as a standard normal `score`."""
+        value = self.median * math.exp(self.sigma * score)
         return min(max(value, self.least), self.most)
 
     def whole(self, rng: np.random.Generator) -> int:
@@ -103,9 +113,20 @@ class Quantiles:
         if len(self.quantiles) < 2 or not ascending or self.quantiles[0] < 0:
             raise ValueError("expected at least two quantiles >= 0, ascending")
 
+    def scaled(self, factor: float) -> Quantiles:
+        """Values so many times as large."""
+        return Quantiles(tuple(value * factor for value in self.quantiles))
+
     def draw(self, rng: np.random.Generator) -> float:
         """One value."""
-        place = rng.random() * (len(self.quantiles) - 1)
+        return self._quantile(rng.random())
+
+    def at(self, score: float) -> float:
+        """The value that is as far up as a standard normal `score`."""
+        return self._quantile(0.5 * math.erfc(-score / math.sqrt(2)))
+
+    def _quantile(self, share: float) -> float:
+        place = share * (len(self.quantiles) - 1)
         step = min(int(place), len(self.quantiles) - 2)
         low, high = self.quantiles[step : step + 2]
         if low <= 0:
@@ -117,7 +138,35 @@ class Quantiles:
         return round(self.draw(rng))
 
 
-_NUMBER = r"\d+(?:\.\d+)?"
+@dataclass(frozen=True, slots=True)
+class ByContext:
+    """A distribution for each range of contexts: below the first of `below`, and so on; the last
+    table is of all longer ones.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    below: tuple[int, ...]
+    """Tokens, ascending."""
+    tables: tuple[Quantiles, ...]
+    """One more than `below` has."""
+
+    def __post_init__(self) -> None:
+        ascending = all(a < b for a, b in zip(self.below, self.below[1:], strict=False))
+        if len(self.tables) != len(self.below) + 1 or not ascending:
+            raise ValueError("expected ascending bounds, and one table more than bounds")
+
+    def scaled(self, factor: float) -> ByContext:
+        """Values and contexts so many times as large."""
+        below = tuple(round(bound * factor) for bound in self.below)
+        return ByContext(below, tuple(table.scaled(factor) for table in self.tables))
+
+    def of(self, context: int) -> Quantiles:
+        """The table for a context of so many tokens."""
+        return self.tables[bisect.bisect_right(self.below, context)]
+
+
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _FORMS = re.compile(rf"({_NUMBER})(?:(~|\+-|-)({_NUMBER}))?")
 
 

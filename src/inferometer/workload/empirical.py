@@ -23,7 +23,7 @@ from inferometer.workload.reading import MAX_PROBLEMS_PER_FILE, MAX_TOKENS
 
 COLUMNS = ("input_tokens", "output_tokens", "weight")
 ALIASES: Mapping[str, str] = {"contexttokens": "input_tokens", "generatedtokens": "output_tokens"}
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

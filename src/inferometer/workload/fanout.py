@@ -81,11 +81,14 @@ def recover(calls: Sequence[Call]) -> FanOut:
 def _links(calls: Sequence[Call]) -> list[_Link | None]:
     """The request that each one goes on from."""
     ends = np.array([call.end_ns for call in calls], np.int64)
-    lengths = np.array([len(call.block_ids) for call in calls], np.int64)
+    sharing = _Sharing(calls)
+    lengths = sharing.lengths
     found: list[_Link | None] = []
-    shared = np.empty(0, np.int64)
     for index, call in enumerate(calls):
-        shared = _shared(calls, index, shared, lengths)
+        if sharing.advance(index) and calls[index - 1].end_ns <= call.start_ns:
+            found.append(_Link(index - 1, True))
+            continue
+        shared = sharing.now[:index]
         overlap_ns = ends[:index] - call.start_ns
         least = np.where(overlap_ns > 0, 1.0, KEPT_SHARE) * lengths[:index]
         able = np.flatnonzero((overlap_ns < NEAR_NS) & (lengths[:index] > 0) & (shared >= least))
@@ -97,21 +100,43 @@ def _links(calls: Sequence[Call]) -> list[_Link | None]:
     return found
 
 
-def _shared(calls: Sequence[Call], index: int, before: Ids, lengths: Ids) -> Ids:
-    """Leading blocks that a request shares with each earlier one: int64[index].
+class _Sharing:
+    """Leading blocks that a request shares with each earlier one, request by request.
 
-    `before` is the same of the request before it, whose own number with this one settles most:
-    where the two numbers differ, the lesser is the answer.
+    Its own number with the one before it settles most: where that and the other's number with the
+    one before differ, the lesser is the answer.
     """
-    if not index:
-        return before
-    ids = calls[index].block_ids
-    last = shared_prefix(calls[index - 1].block_ids, ids)
-    shared = np.append(np.minimum(before, last), last)
-    if len(ids) > last:
-        for other in np.flatnonzero((before == last) & (lengths[: index - 1] > last)).tolist():
-            shared[other] += shared_prefix(calls[other].block_ids[last:], ids[last:])
-    return shared
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = calls
+        self.lengths = np.array([len(call.block_ids) for call in calls], np.int64)
+        self.now = np.zeros(len(calls), np.int64)
+        """int64[number of the request], and more behind them that mean nothing."""
+        self._most = 0
+
+    def advance(self, index: int) -> bool:
+        """Go on to a request. Whether it keeps all blocks of the one before it, and of any other
+        fewer than those."""
+        if not index:
+            return False
+        ids, before = self._calls[index].block_ids, self._calls[index - 1].block_ids
+        last = shared_prefix(before, ids)
+        alone = last > self._most
+        if not alone:
+            self._compare(index - 1, last, ids)
+        self.now[index - 1] = last
+        self._most = max(self._most, last)
+        return alone and last == len(before)
+
+    def _compare(self, count: int, last: int, ids: Ids) -> None:
+        """The numbers of the first `count` requests, where not all are below `last`."""
+        shared = self.now[:count]
+        equal = (shared == last) & (self.lengths[:count] > last)
+        np.minimum(shared, last, out=shared)
+        if len(ids) > last:
+            for other in np.flatnonzero(equal).tolist():
+                shared[other] += shared_prefix(self._calls[other].block_ids[last:], ids[last:])
+        self._most = int(shared.max(initial=0))
 
 
 def _chains(before: Sequence[_Link | None]) -> list[_Chain]:
@@ -187,6 +212,8 @@ def _resumed(
 
 def _parallel(calls: Sequence[Call], numbers: Sequence[int]) -> int:
     """How many recovered agents have a request that overlaps one of another agent."""
+    if not any(numbers):
+        return 0
     ends = np.array([call.end_ns for call in calls], np.int64)
     owner = np.array(numbers)
     found: set[int] = set()

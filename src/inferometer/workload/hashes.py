@@ -18,7 +18,8 @@ import orjson
 Ids = npt.NDArray[np.int64]
 WORTH_IT = 16_384
 """Bytes from which on it pays to read lists apart."""
-_LIST = re.compile(rb'"hash_ids"\s*:\s*\[([0-9,\s]+)\]')
+_LIST = re.compile(rb'"hash_ids"\s*:\s*\[')
+_OF_LIST = b"0123456789, \t\r\n"
 _MARK = "\x01hash_ids\x01"
 _OVERFLOW = np.iinfo(np.int64).max
 
@@ -49,10 +50,13 @@ class Parsed:
             # What numpy cannot read to its end it warns of or refuses, by its version.
             warnings.simplefilter("error", DeprecationWarning)
             for match in _LIST.finditer(text):
-                array = _array(match[1], before, array)
-                before = match[1]
-                pieces += [text[at : match.start(1) - 1], self._mark(array)]
-                at = match.end(1) + 1
+                begin, end = match.end(), text.find(b"]", match.end())
+                if end <= begin:
+                    continue
+                array = _array(text[begin:end], before, array)
+                before = text[begin:end]
+                pieces += [text[at : begin - 1], self._mark(array)]
+                at = end + 1
         return b"".join([*pieces, text[at:]])
 
     def _mark(self, array: Ids) -> bytes:
@@ -96,6 +100,8 @@ def _array(text: bytes, before: bytes, known: Ids) -> Ids:
     Raises ValueError, or the warning, for a text that is no such list.
     """
     cut = text.rfind(b",", 0, _alike(text, before)) + 1
+    if text[cut:].translate(None, _OF_LIST):
+        raise ValueError("a list of other things")
     more = np.fromstring(text[cut:], np.int64, sep=",")
     if len(more) and more.max() == _OVERFLOW:
         raise ValueError("an id that does not fit")
@@ -125,6 +131,6 @@ def _id_array(ids: list[object]) -> Ids | None:
         array = np.asarray(ids)
     except ValueError:  # lists inside the list
         return None
-    if array.dtype != np.int64 or array.min() < 0:
+    if array.dtype != np.int64 or array.ndim != 1 or array.min() < 0:
         return None
     return array.astype(np.int64, copy=False)

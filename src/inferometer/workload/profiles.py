@@ -1,17 +1,19 @@
 """Shapes of agentic sessions: the numbers `synthetic` draws from, by name or from a file.
 
 A profile is a YAML file, as `workload calibrate` writes it from recorded sessions: tables of
-quantiles and shares. `corpus` is such a file, `quickstart` was made by hand.
+quantiles and shares. `corpus` is such a file, `quickstart` the same on a small scale.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
+from statistics import NormalDist
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
@@ -19,9 +21,12 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from inferometer.errors import InputError, Problem, nearest
-from inferometer.workload.distributions import LogNormal, Quantiles
+from inferometer.workload.distributions import ByContext, LogNormal, Quantiles
 
 Spread = LogNormal | Quantiles
+REDRAWN = 32
+"""Most draws of a limit for one that an agent's first context is below."""
+NORMAL = NormalDist()
 _CONFIG = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
@@ -33,16 +38,18 @@ class AgentProfile:
 
     turns: Spread
     first_tokens: Spread
-    growth_tokens: Spread
-    """Added to the context by each turn, what is kept of the reply to the last included."""
+    growth_tokens: Spread | ByContext
+    """Added to the context by each turn, what is kept of the reply to the last included; by the
+    context before, where agents read much at first and little later."""
     output_tokens: Spread
     short_gap_s: Spread
     """Tools at work."""
     long_gap_s: Spread
     """A person at work."""
     long_gap_share: float
-    shared_tokens: int
-    """Instructions and tools at the start of every context of this kind of agent in a session."""
+    shared_tokens: Spread | int
+    """Instructions and tools at the start of every context of this kind of agent in a session;
+    drawn once a session."""
     compact_share: float
     """Share of turns that start over from a smaller context."""
     compacted_tokens: Spread
@@ -50,16 +57,50 @@ class AgentProfile:
     rewrite_share: float
     """Share of turns that keep their size but share only the instructions with the last one."""
     most_tokens: Spread | int
-    """A context that would exceed this is compacted; drawn once an agent."""
+    """A context that would exceed this is compacted; drawn once an agent, above its first one."""
     keeps_replies: bool = True
     """Whether all of a reply is kept, so that a context grows by it at least."""
     api_s: Spread | None = None
     """How long requests took where they were recorded; moves nothing in a replay."""
+    first_with_turns: float = 0.0
+    """Correlation of an agent's first context with its number of turns, as normal scores."""
+    most_with_turns: float = 0.0
+    """The same of its limit: who has more room need not have more turns."""
+    growth_likeness: float = 0.0
+    """How alike the growths of one agent are: the correlation of two of them, as normal scores."""
 
-    def limit_tokens(self, rng: np.random.Generator) -> int:
-        """The context limit of one agent."""
+    def start(self, score: float, rng: np.random.Generator) -> tuple[int, int]:
+        """(tokens of the first context, context limit) of one agent; `score` is the normal score of
+        its turns."""
+        first = round(self.first_tokens.at(_tied(score, self.first_with_turns, rng)))
+        return max(1, first), self._limit(score, first, rng)
+
+    def output(self, rng: np.random.Generator) -> int:
+        """Tokens of one answer, at least one."""
+        return max(1, self.output_tokens.whole(rng))
+
+    def growth(self, context: int, kind: float, rng: np.random.Generator) -> int:
+        """What a turn adds to a context; `kind` is the normal score of its agent."""
+        table = self.growth_tokens
+        spread = table.of(context) if isinstance(table, ByContext) else table
+        return round(spread.at(_tied(kind, math.sqrt(self.growth_likeness), rng)))
+
+    def _limit(self, score: float, first: int, rng: np.random.Generator) -> int:
+        """Above the first context, where there are such limits."""
         limit = self.most_tokens
-        return limit if isinstance(limit, int) else limit.whole(rng)
+        if isinstance(limit, int):
+            return limit
+        drawn = 0
+        for _ in range(REDRAWN):
+            drawn = round(limit.at(_tied(score, self.most_with_turns, rng)))
+            if drawn > first:
+                break
+        return drawn
+
+    def instructions(self, rng: np.random.Generator) -> int:
+        """Tokens that the contexts of a session's agents of this kind begin with."""
+        shared = self.shared_tokens
+        return shared if isinstance(shared, int) else shared.whole(rng)
 
     def gap_s(self, rng: np.random.Generator) -> float:
         """One gap, in seconds."""
@@ -90,47 +131,40 @@ class Profile:
     """Share of sub-agents that nobody waits for."""
     launches: Spread | None = None
     """In place of `launch_share`: how many root turns of such a session launch some."""
+    launches_with_turns: float = 0.0
+    """Correlation of that number, 0 where none does, with the root's turns, as normal scores."""
+
+    def launching(self, score: float, rng: np.random.Generator) -> int | None:
+        """How many root turns of a session launch sub-agents; `score` is that of its turns. None
+        where each of them draws for itself."""
+        share = self.subagent_session_share
+        above = NORMAL.cdf(_tied(score, self.launches_with_turns, rng)) - (1 - share)
+        if above <= 0:
+            return 0
+        if self.launches is None:
+            return None
+        within = NORMAL.inv_cdf(min(above / share, 1 - 1e-9))
+        return max(1, round(self.launches.at(within)))
 
 
-QUICKSTART = Profile(
-    name="quickstart",
-    sessions=32,
-    block_size=64,
-    root=AgentProfile(
-        turns=LogNormal(28, 0.2, 20, 40),
-        first_tokens=LogNormal(2800, 0.25, 2000, 4000),
-        growth_tokens=LogNormal(300, 0.5, 60, 1500),
-        output_tokens=LogNormal(35, 0.35, 20, 60),
-        short_gap_s=LogNormal(0.12, 0.5, 0.05, 0.3),
-        long_gap_s=LogNormal(0.4, 0.2, 0.3, 0.5),
-        long_gap_share=0.15,
-        shared_tokens=1536,
-        compact_share=0.01,
-        compacted_tokens=LogNormal(3000, 0.25, 2000, 4000),
-        rewrite_share=0.01,
-        most_tokens=16_000,
-    ),
-    subagent=AgentProfile(
-        turns=LogNormal(4, 0.3, 2, 6),
-        first_tokens=LogNormal(1500, 0.2, 1200, 2200),
-        growth_tokens=LogNormal(400, 0.5, 80, 1500),
-        output_tokens=LogNormal(30, 0.3, 20, 60),
-        short_gap_s=LogNormal(0.1, 0.4, 0.05, 0.3),
-        long_gap_s=LogNormal(0.4, 0.2, 0.3, 0.5),
-        long_gap_share=0.0,
-        shared_tokens=1024,
-        compact_share=0.0,
-        compacted_tokens=LogNormal(1500, 0.2, 1200, 2200),
-        rewrite_share=0.0,
-        most_tokens=16_000,
-    ),
-    subagent_session_share=0.4,
-    launch_share=0.06,
-    fan_out_weights=(0.5, 0.3, 0.2),
-    launch_gap_s=LogNormal(0.05, 0.2, 0.02, 0.1),
-    background_share=0.1,
+QUICKSTART_TOKENS = 1 / 16
+QUICKSTART_SECONDS = 1 / 100
+QUICKSTART_BLOCK = 16
+"""`quickstart` is `corpus` on a small scale, so that turns take a fraction of a second on the
+built-in engine: of tokens, of seconds, and tokens a block, since contexts grow by less."""
+QUICKSTART_SESSIONS = 64
+_CALIBRATED = "made by the generator as calibrated on 48 recorded sessions"
+_SAID = {
+    "corpus": _CALIBRATED,
+    "quickstart": f"{_CALIBRATED}, at 1/{round(1 / QUICKSTART_TOKENS)} of their tokens and "
+    f"1/{round(1 / QUICKSTART_SECONDS)} of their seconds",
+}
+TOKENS = (
+    *("first_tokens", "growth_tokens", "output_tokens", "shared_tokens"),
+    *("compacted_tokens", "most_tokens"),
 )
-"""Small and fast, to try things out: a session plays in seconds on the built-in engine."""
+SECONDS = ("short_gap_s", "long_gap_s", "api_s")
+"""Fields of an agent by their unit."""
 
 MOST_SESSIONS = 100_000
 NAMES = ("quickstart", "corpus")
@@ -148,13 +182,51 @@ def named(name: str) -> Profile:
         known = ", ".join(sorted(NAMES))
         hint = nearest(name, NAMES)
         raise InputError(f"no synthetic profile {name!r}{hint} (there are: {known})")
-    return QUICKSTART if name == "quickstart" else _packaged(name)
+    return _quickstart() if name == "quickstart" else _packaged(name)
+
+
+def scaled(profile: Profile, tokens: float, seconds: float) -> Profile:
+    """The same shape with so many times as many tokens and seconds; counts of turns stay."""
+    return replace(
+        profile,
+        root=_scaled_agent(profile.root, tokens, seconds),
+        subagent=_scaled_agent(profile.subagent, tokens, seconds),
+        launch_gap_s=profile.launch_gap_s.scaled(seconds),
+    )
+
+
+def _scaled_agent(agent: AgentProfile, tokens: float, seconds: float) -> AgentProfile:
+    changed: dict[str, Any] = {}
+    for names, factor in ((TOKENS, tokens), (SECONDS, seconds)):
+        for name in names:
+            value = getattr(agent, name)
+            if isinstance(value, int):
+                changed[name] = round(value * factor)
+            elif value is not None:
+                changed[name] = value.scaled(factor)
+    return replace(agent, **changed)
+
+
+@cache
+def _quickstart() -> Profile:
+    small = scaled(_packaged("corpus"), QUICKSTART_TOKENS, QUICKSTART_SECONDS)
+    return replace(
+        small, name="quickstart", sessions=QUICKSTART_SESSIONS, block_size=QUICKSTART_BLOCK
+    )
 
 
 @cache
 def _packaged(name: str) -> Profile:
     text = files("inferometer.workload").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     return _parsed(text, f"{name}.yaml")
+
+
+def description(source: str) -> str:
+    """What a workload's text stands for, for people: of a packaged profile what it was made from,
+    of anything else the text."""
+    kind, _, name = source.partition(":")
+    said = _SAID.get(name.partition("?")[0]) if kind == "synthetic" else None
+    return f"{source} ({said})" if said else source
 
 
 def read_profile(file: Path) -> Profile:
@@ -221,15 +293,28 @@ def _faults(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "sessions", f"expected an integer from 1 to {MOST_SESSIONS}"
     if profile.block_size < 1:
         yield "block_size", "expected an integer >= 1 (tokens)"
+    yield from _correlation("launches_with_turns", profile.launches_with_turns)
     weights = profile.fan_out_weights
     if not weights or min(weights) < 0 or abs(sum(weights) - 1) > 1e-3:
         yield "fan_out_weights", "expected shares that add up to 1"
     for kind in ("root", "subagent"):
         agent: AgentProfile = getattr(profile, kind)
-        for name in ("long_gap_share", "compact_share", "rewrite_share"):
+        for name in ("long_gap_share", "compact_share", "rewrite_share", "growth_likeness"):
             yield from _share(f"{kind}.{name}", getattr(agent, name))
-        if agent.shared_tokens < 0:
+        for name in ("first_with_turns", "most_with_turns"):
+            yield from _correlation(f"{kind}.{name}", getattr(agent, name))
+        if isinstance(agent.shared_tokens, int) and agent.shared_tokens < 0:
             yield f"{kind}.shared_tokens", "expected an integer >= 0 (tokens)"
+
+
+def _tied(score: float, correlation: float, rng: np.random.Generator) -> float:
+    """A standard normal score that is correlated with another."""
+    return correlation * score + math.sqrt(1 - correlation**2) * float(rng.standard_normal())
+
+
+def _correlation(key: str, value: float) -> Iterator[tuple[str, str]]:
+    if not -1 <= value <= 1:
+        yield key, f"expected a correlation from -1 to 1, got {value}"
 
 
 def _share(key: str, value: float) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,10 @@ class AgentShape:
     input_tokens: list[int] = field(default_factory=list)
     highest_tokens: list[int] = field(default_factory=list)
     """The longest prompt, one number an agent."""
+    compactions: list[int] = field(default_factory=list)
+    """How often its context was compacted, one number an agent."""
+    grown_from: list[tuple[int, int]] = field(default_factory=list)
+    """(number of the agent, prompt before), one pair a growth."""
     output_tokens: list[int] = field(default_factory=list)
     gap_s: list[float] = field(default_factory=list)
     """From the end of the last predecessor; none where its duration is unknown."""
@@ -102,6 +106,7 @@ def _add_agent(shape: AgentShape, session: Session, turns: Sequence[Turn]) -> No
     shape.turns.append(len(turns))
     shape.first_tokens.append(turns[0].input_tokens)
     shape.highest_tokens.append(max(turn.input_tokens for turn in turns))
+    compacted = len(shape.compacted_tokens)
     for turn in turns:
         shape.input_tokens.append(turn.input_tokens)
         shape.output_tokens.append(turn.output_tokens)
@@ -111,12 +116,14 @@ def _add_agent(shape: AgentShape, session: Session, turns: Sequence[Turn]) -> No
         if turn.after and all(session.turns[i].duration_ns is not None for i in turn.after):
             shape.gap_s.append(turn.gap_ns / NS)
         _add_step(shape, session.block_size, before, turn)
+    shape.compactions.append(len(shape.compacted_tokens) - compacted)
 
 
 def _add_step(shape: AgentShape, size: int, before: Turn, turn: Turn) -> None:
     shared = shared_prefix(before.block_ids, turn.block_ids)
     if shared >= KEPT_SHARE * len(before.block_ids):
         shape.growth_tokens.append(max(0, turn.input_tokens - before.input_tokens))
+        shape.grown_from.append((len(shape.turns), before.input_tokens))
         return
     shape.broken_prefix_tokens.append(shared * size)
     if turn.input_tokens < COMPACTED_SHARE * before.input_tokens:

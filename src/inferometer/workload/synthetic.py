@@ -65,16 +65,18 @@ class _Maker:
         self._ids = _Ids()
         self._turns: list[Turn] = []
         self._agents = 0
-        self._sub_prefix = self._ids.take(profile.subagent.shared_tokens // profile.block_size)
+        instructions = profile.subagent.instructions(self._rng)
+        self._sub_prefix = self._ids.take(instructions // profile.block_size)
 
     def session(self) -> Session:
         """Root turns in a row; where one launches sub-agents, the next waits for them."""
         profile, rng = self._profile, self._rng
-        prefix = self._ids.take(profile.root.shared_tokens // profile.block_size)
-        with_subagents = rng.random() < profile.subagent_session_share
+        prefix = self._ids.take(profile.root.instructions(rng) // profile.block_size)
+        score = float(rng.standard_normal())
+        launching = profile.launching(score, rng)
         after: tuple[int, ...] = ()
-        requests = self._requests(profile.root, prefix)
-        chosen = self._launching(len(requests)) if with_subagents else ()
+        requests = self._requests(profile.root, score, prefix)
+        chosen = self._chosen(launching, len(requests))
         for number, request in enumerate(requests):
             gap_s = profile.root.gap_s(rng) if after else 0.0
             index = self._add(ROOT, after, gap_s, request)
@@ -83,14 +85,13 @@ class _Maker:
         name = f"{profile.name}-{self._number:04d}"
         return Session(name, profile.block_size, tuple(self._turns))
 
-    def _launching(self, turns: int) -> Collection[int] | None:
+    def _chosen(self, launching: int | None, turns: int) -> Collection[int] | None:
         """The root turns that launch sub-agents, by number; None where each draws for itself."""
-        if self._profile.launches is None:
+        if launching is None:
             return None
         # Not the last turn, while there are others: somebody is to wait.
         able = max(1, turns - 1)
-        count = min(max(1, self._profile.launches.whole(self._rng)), able)
-        return frozenset(self._rng.choice(able, count, replace=False).tolist())
+        return frozenset(self._rng.choice(able, min(launching, able), replace=False).tolist())
 
     def _fan_out(self, launching: int) -> tuple[int, ...]:
         """Sub-agents side by side; what the next root turn waits for."""
@@ -101,7 +102,8 @@ class _Maker:
             self._agents += 1
             background = rng.random() < profile.background_share
             index, gap_s = launching, profile.launch_gap_s.draw(rng)
-            for request in self._requests(profile.subagent, self._sub_prefix):
+            score = float(rng.standard_normal())
+            for request in self._requests(profile.subagent, score, self._sub_prefix):
                 index = self._add(f"{ROOT}/agent-{self._agents}", (index,), gap_s, request)
                 gap_s = profile.subagent.gap_s(rng)
             if not background:
@@ -130,28 +132,32 @@ class _Maker:
         api_s = (self._profile.root if agent == ROOT else self._profile.subagent).api_s
         return None if api_s is None else round(api_s.draw(self._durations) * NS)
 
-    def _requests(self, agent: AgentProfile, prefix: Ids) -> list[_Request]:
+    def _requests(self, agent: AgentProfile, score: float, prefix: Ids) -> list[_Request]:
         size = self._profile.block_size
         found: list[_Request] = []
-        for epoch in _epochs(_steps(agent, self._rng)):
+        for epoch in _epochs(_steps(agent, score, self._rng)):
             most = max(step.tokens for step in epoch) // size
             held = np.concatenate([prefix[:most], self._ids.take(max(0, most - len(prefix)))])
             found += [_Request(s.tokens, s.output, held[: s.tokens // size]) for s in epoch]
         return found
 
 
-def _steps(agent: AgentProfile, rng: np.random.Generator) -> list[_Step]:
-    """Context sizes of one agent: growth by at least the last reply, and two kinds of break."""
-    tokens, output = agent.first_tokens.whole(rng), agent.output_tokens.whole(rng)
-    steps, limit = [_Step(tokens, output, fresh=True)], agent.limit_tokens(rng)
-    for _ in range(agent.turns.whole(rng) - 1):
-        growth = agent.growth_tokens.whole(rng)
+def _steps(agent: AgentProfile, score: float, rng: np.random.Generator) -> list[_Step]:
+    """Context sizes of one agent, of as many turns as a normal score says: growth, by at least the
+    last reply where that is kept, and two kinds of break."""
+    turns = round(agent.turns.at(score))
+    tokens, limit = agent.start(score, rng)
+    output, kind = agent.output(rng), float(rng.standard_normal())
+    steps = [_Step(tokens, output, fresh=True)]
+    for _ in range(turns - 1):
+        growth = agent.growth(tokens, kind, rng)
         grown = tokens + (max(output, growth) if agent.keeps_replies else growth)
         chance = rng.random()
         compacted = grown > limit or chance < agent.compact_share
         rewritten = chance < agent.compact_share + agent.rewrite_share
-        tokens = min(grown, agent.compacted_tokens.whole(rng)) if compacted else grown
-        output = agent.output_tokens.whole(rng)
+        if compacted:
+            grown = max(1, min(grown, agent.compacted_tokens.whole(rng)))
+        tokens, output = grown, agent.output(rng)
         steps.append(_Step(tokens, output, fresh=compacted or rewritten))
     return steps
 
