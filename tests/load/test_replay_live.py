@@ -85,7 +85,7 @@ def load_of(
     loop = VirtualLoop()
     clock = VirtualClock(loop)
     transport = Talking(clock, lambda r: 0.5 + (r.turn * 7 + r.lane * 3) % 11 / 4, status)
-    transport.length = length  # type: ignore[method-assign]
+    transport.length = length
     records: list[Record] = []
 
     async def main() -> dict[str, float]:
