@@ -81,7 +81,8 @@ class FakeWorkload:
         return self.starts
 
     def prompt(self, session: Session, turn: Turn, lane: int, play: int) -> Prompt:
-        return Prompt(turn.block_ids, 64, 0, turn.index)
+        blocks = turn.block_ids[: turn.input_tokens // 64]
+        return Prompt(blocks, 64, turn.input_tokens - 64 * len(blocks), turn.index)
 
     def sent(self, session: Session, turn: Turn, request: Request) -> None:
         return None

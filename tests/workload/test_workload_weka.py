@@ -177,7 +177,7 @@ def test_a_directory_is_read_in_order_of_names(tmp_path: Path) -> None:
         ),
         (
             {"out": "5"},
-            "requests[1].out: expected an integer from 0 to 100000000 (tokens), got '5'",
+            "requests[1].out: expected an integer from 0 to 100000000 (tokens) or null, got '5'",
         ),
         ({"t": None}, "requests[1].t: expected a number of seconds in [0, 2e9], got null"),
         ({"t": 1e300}, "requests[1].t: expected a number of seconds in [0, 2e9], got 1e+300"),
@@ -205,7 +205,7 @@ def test_a_bad_value_names_its_path(tmp_path: Path, row: dict[str, Any], problem
 
 def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     broken = request(0)
-    del broken["in"]
+    del broken["in"], broken["hash_ids"]
     nested = {"t": 3, "type": "subagent", "duration_ms": 1, "requests": [request(0, out=-1)]}
     inner = {"t": 3, "type": "subagent", "status": "completed", "requests": [{**nested}]}
     path = write(tmp_path, trace(request(0), broken, nested, inner, 7, hash_id_scope="global"))
@@ -213,8 +213,9 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert problems_of(path) == [
         "a.json: hash_id_scope: expected \"local\" (ids are of this trace alone), got 'global'",
         f"a.json: requests[1].in: missing; {tokens}",
-        f"a.json: requests[2].requests[0].out: {tokens}, got -1",
-        f"a.json: requests[3].requests[0].requests[0].out: {tokens}, got -1",
+        "a.json: requests[1].hash_ids: missing; expected a list of integers",
+        f"a.json: requests[2].requests[0].out: {tokens} or null, got -1",
+        f"a.json: requests[3].requests[0].requests[0].out: {tokens} or null, got -1",
         "a.json: requests[4]: expected an object, got 7",
     ]
 
@@ -250,9 +251,8 @@ def test_truncated_json_names_file_and_line(tmp_path: Path) -> None:
 def test_a_bad_line_names_its_number(tmp_path: Path) -> None:
     good, bad = json.dumps(trace(request(0))), json.dumps(trace(request(0, out=-1), id="two"))
     path = write(tmp_path, f"{good}\n{bad}\n", "a.jsonl")
-    assert problems_of(path) == [
-        "a.jsonl:2: requests[0].out: expected an integer from 0 to 100000000 (tokens), got -1"
-    ]
+    tokens = "an integer from 0 to 100000000 (tokens) or null"
+    assert problems_of(path) == [f"a.jsonl:2: requests[0].out: expected {tokens}, got -1"]
 
 
 def test_a_session_is_read_once_and_an_id_of_another_gets_a_number(tmp_path: Path) -> None:
@@ -321,7 +321,8 @@ def test_agents_below_agents_are_read(tmp_path: Path) -> None:
 
 def test_what_a_request_does_not_say_is_a_rule_and_counted(tmp_path: Path) -> None:
     silent = request(3)
-    del silent["hash_ids"], silent["out"], silent["type"]
+    del silent["type"]
+    silent |= {"hash_ids": None, "out": None}
     rows = (
         request(0, 0, hash_ids=[]),
         silent,
