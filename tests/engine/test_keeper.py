@@ -91,8 +91,11 @@ def test_what_has_made_itself_a_daemon_ends_too(
     assert running.left == ()
 
 
-def test_a_daemon_that_starts_another_when_it_is_ended_ends_too(tmp_path: Path) -> None:
+def test_a_daemon_that_starts_another_when_it_is_ended_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is started in the very moment of the stop is on the next list."""
+    monkeypatch.setattr(process, "STOP_S", 0.5)
     log, heir = tmp_path / "log", f"61.{os.getpid()}"
     (tmp_path / "first").write_text(
         f"trap 'setsid sleep {heir} & exit' TERM\necho pid $$\nsleep 60 & wait\n"
