@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from shells import alive, engine, pids, says, until
 
-from inferometer.engine import process
+from inferometer.engine import keeper, process
 from inferometer.engine.triage import STOP_MARK
 
 
@@ -154,3 +155,22 @@ def test_a_stopped_engine_leaves_no_keeper(tmp_path: Path) -> None:
     assert alive(running.pid)
     running.stop()
     assert not Path(f"/proc/{running.pid}").exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_only_what_is_below_is_sent_a_signal(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    """Also where the kernel has no handles of processes."""
+
+    def unknown(_: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if not known:
+        monkeypatch.setattr(keeper.os, "pidfd_open", unknown)  # type: ignore[attr-defined]
+    assert keeper.is_below(os.getpid()) is False
+    keeper.send(os.getppid(), signal.SIGKILL)
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        assert keeper.is_below(child.pid)
+        keeper.send(child.pid, signal.SIGTERM)
+        assert child.wait(20) == -signal.SIGTERM
+    keeper.send(child.pid, signal.SIGTERM)
+    assert alive(os.getppid())
