@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from shells import alive, engine, pids, says, until
 
-from inferometer.engine import process
+from inferometer.engine import keeper, process
 from inferometer.engine.triage import STOP_MARK
 
 
@@ -91,8 +92,11 @@ def test_what_has_made_itself_a_daemon_ends_too(
     assert running.left == ()
 
 
-def test_a_daemon_that_starts_another_when_it_is_ended_ends_too(tmp_path: Path) -> None:
+def test_a_daemon_that_starts_another_when_it_is_ended_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is started in the very moment of the stop is on the next list."""
+    monkeypatch.setattr(process, "STOP_S", 0.5)
     log, heir = tmp_path / "log", f"61.{os.getpid()}"
     (tmp_path / "first").write_text(
         f"trap 'setsid sleep {heir} & exit' TERM\necho pid $$\nsleep 60 & wait\n"
@@ -151,3 +155,22 @@ def test_a_stopped_engine_leaves_no_keeper(tmp_path: Path) -> None:
     assert alive(running.pid)
     running.stop()
     assert not Path(f"/proc/{running.pid}").exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_only_what_is_below_is_sent_a_signal(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    """Also where the kernel has no handles of processes."""
+
+    def unknown(_: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if not known:
+        monkeypatch.setattr(keeper.os, "pidfd_open", unknown)  # type: ignore[attr-defined]
+    assert keeper.is_below(os.getpid()) is False
+    keeper.send(os.getppid(), signal.SIGKILL)
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        assert keeper.is_below(child.pid)
+        keeper.send(child.pid, signal.SIGTERM)
+        assert child.wait(20) == -signal.SIGTERM
+    keeper.send(child.pid, signal.SIGTERM)
+    assert alive(os.getppid())

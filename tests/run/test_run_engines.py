@@ -136,8 +136,8 @@ def test_gpu_memory_is_looked_at_before_the_start_and_after_the_end_and_told(
     (tmp_path / "p").mkdir()
     phases: list[str] = []
     with running(point, plan, tmp_path / "p", None, Site(), phases.append) as engine:
-        before = engine.release
-    assert before is None
+        while_it_runs = engine.release
+    assert while_it_runs is None
     assert notes(log) == ["GPUs before", "engine started", "engine stopped", "GPUs after"]
     assert engine.release == HELD
     assert phases[-1] == HELD.told()

@@ -59,19 +59,30 @@ def send(pid: int, number: int) -> None:
     """A signal to a process that is below us now: its id may be another's a moment later."""
     try:
         handle = os.pidfd_open(pid)
-    except OSError:
+    except ProcessLookupError:
+        return
+    except OSError:  # a kernel before 5.3, or a sandbox without
+        with contextlib.suppress(OSError):
+            if is_below(pid):
+                os.kill(pid, number)
         return
     try:
-        above: int | None = pid
-        while above is not None and above > 1:
-            above = parent(above)
-            if above == os.getpid():
-                signal.pidfd_send_signal(handle, number)
-                return
+        if is_below(pid):
+            signal.pidfd_send_signal(handle, number)
     except OSError:
         return
     finally:
         os.close(handle)
+
+
+def is_below(pid: int) -> bool:
+    """Whether we are a process's parent, or one of its parents is below us."""
+    above: int | None = pid
+    while above is not None and above > 1:
+        above = parent(above)
+        if above == os.getpid():
+            return True
+    return False
 
 
 class Keeper:
