@@ -4,12 +4,13 @@ with point, key, old and new, and lets the corrected entry pass.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from audit_repo import LINK, RUNNERS, Repo, errors, new_repo
 
-from inferometer.audit import Finding
+from inferometer.audit import Audit, Finding
 
 DSPARK = "dsv41flash-fp4-mi355x-vllm-agentic-dspark"
 OLD_IMAGE = "vllm/vllm-openai-rocm:nightly-1b5b7f22c8ac6ab0b0d4ac3fa2b4eb4d8b32b9a1"
@@ -279,3 +280,109 @@ changes:
     atom.commit("mended", {"changelog.d/dep.yaml": mended})
     rules = {finding.rule for finding in errors(atom.audit(head="mended"))}
     assert all(rule.startswith("policy/") for rule in rules)
+
+
+FLASH_TEXTS = (
+    "Switch the MoE backend to aiter.",
+    f"Bump the image from {OLD_IMAGE} to {NEW_IMAGE}.",
+    "Set --max-num-seqs from 2·CONC to 128.",
+    "The cudagraph capture size goes from 1,024 to 8 at concurrency 1.",
+    "将并发扩展到 64 和 128。",
+)
+FLASH_KEYS = (
+    "argv.--moe-backend",
+    "image",
+    "argv.--max-num-seqs",
+    "argv.--max-cudagraph-capture-size",
+    "ladder",
+)
+
+
+def flash_says(flash: Repo, *texts: str) -> list[Finding]:
+    told = "".join(f"    - {json.dumps(text, ensure_ascii=False)}\n" for text in texts)
+    entry = PROSE.partition("    - ")[0] + told + "  pr-link: https://e.org/pull/3068\n"
+    flash.commit("says", {"perf-changelog.yaml": FLASH_BASE["perf-changelog.yaml"] + entry})
+    return errors(flash.audit(head="says"))
+
+
+@pytest.mark.parametrize("left_out", range(5))
+def test_a_part_of_the_correction_does_not_pass(flash: Repo, left_out: int) -> None:
+    texts = [text for index, text in enumerate(FLASH_TEXTS) if index != left_out]
+    (found,) = flash_says(flash, *texts)
+    assert (found.rule, found.key) == ("uncovered", FLASH_KEYS[left_out])
+    assert found.points
+    assert (found.old, found.new) != (None, None)
+
+
+@pytest.mark.parametrize(
+    ("index", "text", "claimed"),
+    [
+        (0, "Switch the MoE backend from auto to triton.", "auto -> triton"),
+        (0, "将 MoE backend 从 auto 改为 triton。", "auto -> triton"),
+        (0, "Set `--moe-backend triton` everywhere.", "triton"),
+        (1, f"Bump the image to {OLD_IMAGE}.", OLD_IMAGE),
+        (2, "Set --max-num-seqs from 2·CONC to 256.", "2·CONC -> 256"),
+        (2, "--max-num-seqs 从 2·CONC 改为 256。", "2·CONC -> 256"),
+        (2, "Set --max-num-seqs from 4·CONC to 128.", "4·CONC -> 128"),
+        (2, "--max-num-seqs is now 1,280.", "1,280"),
+        (2, "--max-num-seqs（256）。", "256"),
+        (3, "The graph capture size goes from 2,048 to 8.", "2,048 -> 8"),
+        (3, "图捕获大小 1,024 → 7。", "1,024 -> 7"),
+        (4, "Extend concurrency to 64 and 256.", "256"),
+        (4, "将并发扩展到 64、128 和 512。", "512"),
+    ],
+)
+def test_a_wrong_value_in_either_language_is_found(
+    flash: Repo, index: int, text: str, claimed: str
+) -> None:
+    texts = list(FLASH_TEXTS)
+    texts[index] = text
+    found = [each for each in flash_says(flash, *texts) if each.rule == "contradicted"]
+    assert [(each.key, each.claimed) for each in found] == [(FLASH_KEYS[index], claimed)]
+    assert found[0].line == 8 + index
+    assert found[0].points
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "request equivalence 512 and a 8,192-token checkpoint interval",
+        "ATOM_DP_LB_REQ_EQUIV=512, state checkpoint interval of 8k tokens",
+        "检查点间隔为 8,192，请求等价为 512",
+        "将 ATOM_DP_LB_REQ_EQUIV 设为 512，检查点间隔改为 8 192",
+        "checkpoint interval 8_192; `ATOM_DP_LB_REQ_EQUIV 512`",
+    ],
+)
+def test_true_values_pass_however_they_are_written(atom: Repo, text: str) -> None:
+    assert errors(atom_says(atom, text), "contradicted") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("request equivalence 0 and a 8,192-token checkpoint interval", {"equiv"}),
+        ("request equivalence 512 and a 32k checkpoint interval", {"interval"}),
+        ("检查点间隔为 32,768，请求等价为 0", {"equiv", "interval"}),
+        ("将 ATOM_DP_LB_REQ_EQUIV 设为 0，检查点间隔改为 32 768", {"equiv", "interval"}),
+        ("ATOM_DP_LB_REQ_EQUIV=0 and --state-checkpoint-interval-tokens=8192", {"equiv"}),
+    ],
+)
+def test_wrong_values_fail_however_they_are_written(atom: Repo, text: str, keys: set[str]) -> None:
+    names = {
+        "equiv": "env.ATOM_DP_LB_REQ_EQUIV",
+        "interval": "argv.--state-checkpoint-interval-tokens",
+    }
+    found = errors(atom_says(atom, text), "contradicted")
+    assert {each.key for each in found} == {names[key] for key in keys}
+
+
+def atom_says(atom: Repo, text: str) -> Audit:
+    told = CLAIM.replace(
+        """request equivalence 0 and a 32,768-token
+      checkpoint interval, and tuned client settings.""",
+        text,
+    )
+    assert text in told
+    record = {"perf-changelog.yaml": ATOM_BASE["perf-changelog.yaml"] + told}
+    atom.commit("says", record)
+    return atom.audit(head="says")

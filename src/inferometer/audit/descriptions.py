@@ -45,6 +45,8 @@ def _judged(
     entry: Entry, line: int, said: Said, scope: Sequence[str], facts: Facts
 ) -> Iterator[Finding]:
     """A claim in words: some point of one of the keys that its name may mean must bear it out."""
+    if said.words and not _is_of_values(said, scope, facts):
+        return
     verdicts = [_at(key, said, scope, facts) for key in said.mention.keys]
     if not verdicts or any(not wrong for wrong in verdicts):
         return
@@ -60,13 +62,20 @@ def _judged(
     )
 
 
+def _is_of_values(said: Said, scope: Sequence[str], facts: Facts) -> bool:
+    """Whether one of two words is what the key was or is, so that the other is meant as one."""
+    moved = (facts.moved.get(name, {}).get(key) for name in scope for key in said.mention.keys)
+    known = {(value.old, value.new) for value in moved if value is not None}
+    return any(said.old == old or said.new == new for old, new in known)
+
+
 def _at(key: str, said: Said, scope: Sequence[str], facts: Facts) -> list[tuple[Value, list[str]]]:
     """The values that contradict a claim, with their points; none where any point bears it out."""
     wrong: dict[Value, list[str]] = {}
-    for name in scope:
-        value = facts.value(name, key)
-        if value is None:
-            continue
+    held = {name: value for name in scope if (value := facts.value(name, key)) is not None}
+    moved = {name: value for name, value in held.items() if value.moved is not None}
+    # What a value was, a point that came cannot tell.
+    for name, value in (moved if said.old is not None and moved else held).items():
         subject = facts.subject(name)
         new = says(said.new, value.new, key, subject.state.point)
         base = (subject.base or subject.state).point

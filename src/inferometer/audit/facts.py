@@ -130,7 +130,11 @@ def holds(claimed: Any, resolved: str | None, point: Point) -> bool:
     if text == resolved:
         return True
     one, other = numbers_of(text or ""), numbers_of(resolved)
-    return len(one) == 1 and one == other and not (text or "")[-1:].isalpha()
+    return len(one) == 1 and one == other and (text or "")[-1:].isdigit()
+
+
+def _is_share(text: str | None) -> bool:
+    return any(0 <= number <= 1 for number in numbers_of(text or ""))
 
 
 _TIMES = re.compile(r"[·×]")
@@ -140,6 +144,9 @@ _CONC = re.compile(r"\bconc(?:urrency)?\b", re.IGNORECASE)
 def says(claimed: str, resolved: str | None, key: str, point: Point) -> bool:
     """Whether a value of a sentence is the resolved one; `2·CONC` is worked out at the point."""
     if same_value(claimed, resolved, key):
+        return True
+    if claimed.endswith("%") and not _is_share(resolved):
+        # How much something else came to: no value of this key.
         return True
     if _CONC.search(claimed) is None:
         return False

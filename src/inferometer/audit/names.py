@@ -18,6 +18,21 @@ IMAGE_WORDS = ("image", "镜像")
 LADDER_WORDS = ("concurrency", "concurrencies", "conc", "ladder", "并发")
 _SECTIONS = frozenset({"argv", "env", "files", "client", "workload", "router"})
 _WORD = re.compile(r"[a-z0-9]+")
+_CHINESE = {
+    **{"检查点": "checkpoint", "间隔": "interval", "请求": "request", "等价": "equivalence"},
+    **{"捕获": "capture", "图": "graph", "大小": "size", "显存": "memory", "内存": "memory"},
+    **{"利用率": "utilization", "后端": "backend", "序列": "seqs", "预热": "warmup"},
+    **{"比例": "ratio", "批": "batch", "分块": "chunked", "预填充": "prefill", "解码": "decode"},
+    **{
+        "缓存": "cache",
+        "调度": "schedule",
+        "并行": "parallel",
+        "专家": "expert",
+        "上下文": "context",
+    },
+}
+"""Words of keys as they stand in Chinese sentences."""
+_WORDS = re.compile(rf"[A-Za-z0-9]+|{'|'.join(sorted(_CHINESE, key=len, reverse=True))}")
 _SHORTEST = 3
 """Letters that a shortened word keeps."""
 _MOST_WORDS = 6
@@ -93,7 +108,8 @@ class Vocabulary:
 
     def _by_words(self, text: str) -> Iterator[Mention]:
         """Runs of words that are words of a key in a row; the longest run at each place."""
-        spans = [(m[0].lower(), m.start(), m.end()) for m in re.finditer(r"[A-Za-z0-9]+", text)]
+        found = _WORDS.finditer(text)
+        spans = [(_CHINESE.get(m[0], m[0].lower()), m.start(), m.end()) for m in found]
         at = 0
         while at < len(spans):
             best, keys = 0, []

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from inferometer.audit.names import LADDER_WORDS, Mention, Vocabulary
 
 _QUOTED = r"`[^`\n]{1,300}`|\"[^\"\n]{1,300}\"|'[^'\n]{1,300}'|“[^”\n]{1,300}”"
+_SPACED = r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\w.,]*\d)"
 _PLAIN = (
+    rf"{_SPACED}|"
     r"[A-Za-z0-9_./:@#+~·*×-]{0,200}\d[A-Za-z0-9_./:@#+~·*×,%-]{0,200}"
     r"|true|false|True|False|on\b|off\b"
 )
@@ -37,6 +39,16 @@ _RIGHT_BOTH = re.compile(
     re.IGNORECASE,
 )
 _RIGHT_ONE = re.compile(rf"{_CLOSE}\s*(?:{_IS}\s*){{0,3}}({_VALUE})", re.IGNORECASE)
+_RIGHT_CLOSED = re.compile(rf"{_CLOSE}\s*[(（]\s*({_VALUE})\s*[)）]", re.IGNORECASE)
+_WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,60}"
+_RIGHT_WORDS = re.compile(
+    rf"{_CLOSE}\s*(?:from|从|由|:|：)?\s*[`\"']?({_WORD})[`\"']?"
+    rf"(?:\s*(?:{_ARROW}|{'|'.join(_BECOMES)})\s*|\s+to\s+)[`\"']?({_WORD})",
+    re.IGNORECASE,
+)
+"""Values without a digit: two words, of which one must be a known value for the other to count."""
+_RIGHT_WORD = re.compile(rf"(=|[ ](?={_WORD}`))({_WORD})")
+"""`X=word`, or a word in the same quotes as a flag."""
 _LEFT_BOTH = re.compile(rf"({_VALUE})\s*{_TO}\s*({_VALUE})[\s-]*$", re.IGNORECASE)
 _LEFT_ONE = re.compile(
     rf"(?<![\w.,])({_VALUE})(?:[\s-]+(?:tokens?|steps?|个|的))?[\s-]*$", re.IGNORECASE
@@ -49,7 +61,13 @@ _LOOKS_LIKE_ONE = re.compile(
 )
 _NEAR = 160
 """Characters around a name in which its value may stand."""
-_UNIT = re.compile(r"\s*(?:%|x\b|ms\b|tok/s|tokens/s|GiB|GB|MiB|W\b|J\b)")
+_UNIT = re.compile(r"\s*(?:x\b|ms\b|tok/s|tokens/s|GiB|GB|MiB|W\b|J\b)")
+_MEASURE = re.compile(r"\s*(?:%|min(?:utes?)?\b|h(?:ours?)?\b|分钟|小时)", re.IGNORECASE)
+"""What stands behind a number and makes it another: kept with it."""
+_FACTORS = {
+    **{"": (1.0,), "k": (1_000.0, 1_024.0), "m": (1_000_000.0, 1_048_576.0)},
+    **{"s": (1.0,), "x": (1.0,), "%": (1.0, 0.01), "min": (60.0,), "h": (3600.0,)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,8 @@ class Said:
     new: str
     start: int
     end: int
+    words: bool = False
+    """Both values are words: a claim only where one of them is a value of the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +147,21 @@ def same_value(claimed: str, resolved: str | None, key: str = "") -> bool:
 
 
 def numbers_of(text: str) -> set[float]:
-    """What a number of a text may be: `1,024` is 1024, `32K` is 32000 or 32768."""
+    """What a number of a text may be: `1,024` is 1024, `32K` is 32000 or 32768, `90 %` is 0.9 or
+    90, `60 min` is 3600.
+    """
     match = re.fullmatch(
-        r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKmM]?)", text
+        r"([+-]?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?)"
+        r"\s*(k|m|s|x|×|%|min(?:utes?)?|h(?:ours?)?|分钟|小时|)",
+        text,
+        re.IGNORECASE,
     )
     if match is None:
         return set()
-    number = float(match[1].replace(",", ""))
-    factors = {"": (1,), "k": (1_000, 1_024), "m": (1_000_000, 1_048_576)}[match[2].lower()]
-    return {number * factor for factor in factors}
+    unit = {"×": "x", "分钟": "min", "小时": "h"}.get(match[2], match[2].lower())
+    unit = next(name for name in ("min", "h", unit) if unit.startswith(name))
+    number = float(re.sub(r"[,_ \u00a0\u202f]", "", match[1]))
+    return {round(number * factor, 12) for factor in _FACTORS[unit]}
 
 
 def _said(text: str, mention: Mention, low: int, high: int) -> Said | None:
@@ -144,14 +170,29 @@ def _said(text: str, mention: Mention, low: int, high: int) -> Said | None:
     left = text[max(low, mention.start - _NEAR) : mention.start]
     if (both := _RIGHT_BOTH.match(right)) and _is_value(both[2]):
         return _made(mention, both[1], both[2], mention.start, mention.end + both.end())
-    if (one := _RIGHT_ONE.match(right)) and not _UNIT.match(right[one.end() :]):
-        return _made(mention, None, one[1], mention.start, mention.end + one.end())
+    one = _RIGHT_CLOSED.match(right) or _RIGHT_ONE.match(right)
+    if one and not _UNIT.match(right[one.end() :]):
+        unit = _MEASURE.match(right[one.end() :])
+        value = one[1] + unit[0] if unit else one[1]
+        return _made(mention, None, value, mention.start, mention.end + one.end())
+    if (words := _words(right, mention)) is not None:
+        return words
     if both := _LEFT_BOTH.search(left):
         return _made(
             mention, both[1], both[2], mention.start - len(left) + both.start(), mention.end
         )
     if one := _LEFT_ONE.search(left):
         return _made(mention, None, one[1], mention.start - len(left) + one.start(), mention.end)
+    return None
+
+
+def _words(right: str, mention: Mention) -> Said | None:
+    """A claim of words behind a name."""
+    if words := _RIGHT_WORDS.match(right):
+        end = mention.end + words.end()
+        return Said(mention, _bare(words[1]), _bare(words[2]), mention.start, end, words=True)
+    if mention.exact and (word := _RIGHT_WORD.match(right)):
+        return _made(mention, None, word[2], mention.start, mention.end + word.end())
     return None
 
 
