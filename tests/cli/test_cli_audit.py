@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -90,6 +91,25 @@ def test_json_has_all_of_it(sides: tuple[Path, Path]) -> None:
     assert [found["rule"] for found in data["findings"]] == ["uncovered", "uncovered"]
     assert len(data["to_measure"]) == 3
     assert data["read"][str(sides[1])]["configs"][0]["masters"] == ["master.yaml"]
+
+
+def test_json_is_as_its_page_says(sides: tuple[Path, Path]) -> None:
+    page = (Path(__file__).parents[2] / "docs/audit.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", page.partition("JSON has:")[2], re.MULTILINE)[:10]
+    told = {key: re.findall(r"`(\w+)`", text) for keys, text in rows for key in names_of(keys)}
+    data = json.loads(audit(sides, "--format", "json", "--compat", "inferencex").out)
+    assert set(told) == set(data)
+    for key, count in (("findings", 10), ("differences", 10)):
+        assert set(data[key][0]) == set(told[key][:count])
+    for key in ("points", "record"):
+        assert set(data[key]) == set(told[key])
+    read = {*data["read"][str(sides[1])], *data["read"][str(sides[1])]["configs"][0]}
+    assert read == set(told["read"])
+    assert set(told["differences"]) >= set(data["differences"][0]["cases"][0])
+
+
+def names_of(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
 
 
 def test_github_has_annotations_and_a_comment(sides: tuple[Path, Path], tmp_path: Path) -> None:

@@ -216,6 +216,8 @@ def _read(found: Any) -> dict[str, Any]:
     return {
         "configs": sets,
         "package_recipes": found.package or "those installed",
+        "acceptance": found.acceptance or "the one installed",
+        "gpus": found.gpus or "the one installed",
         "changelog": found.changelog,
         "entries": len(found.entries),
         "policy": found.policy or "the package's",
