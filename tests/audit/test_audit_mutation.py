@@ -24,7 +24,7 @@ from inferometer.plan import (
     resolve,
 )
 
-EDITS = int(os.environ.get("INFEROMETER_AUDIT_EDITS", "90"))
+EDITS = int(os.environ.get("INFEROMETER_AUDIT_EDITS", "60"))
 MASTER = """\
 qwen-h200:
   image: vllm/vllm-openai:v0.26.0
