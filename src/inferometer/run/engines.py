@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from inferometer.core import LaunchPlan, Point, SideProcess
 from inferometer.engine.ask import generates, get, served_models
 from inferometer.engine.container import image_digest, remove_argv, run_argv
 from inferometer.engine.place import fill, fill_text, held_port
 from inferometer.engine.process import Command, EngineProcess
-from inferometer.engine.triage import LogReport
 from inferometer.errors import EngineError, InputError, Problem
 from inferometer.load.endpoints import parse_base_url
 from inferometer.run.site import Site
+
+if TYPE_CHECKING:
+    from inferometer.engine.triage import LogReport
 
 ROUTER_READY_S = 300.0
 SIDE_SETTLES_S = 2.0
