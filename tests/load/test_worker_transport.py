@@ -732,3 +732,34 @@ def test_a_reset_is_told_from_a_goodbye_while_streams_are_gathered() -> None:
     text = "connection lost (Connection reset by peer) before the end of the answer"
     assert {(e.status, e.error) for e in exchanges} == {(Status.TRUNCATED, text)}
     assert {len(e.arrivals) for e in exchanges} == {2}
+
+
+def test_more_than_a_read_takes_is_read_to_its_end_while_streams_are_gathered() -> None:
+    """What a gathered socket still holds is not told of unless one asks."""
+    count, tokens = 2 * FEW_FLIGHTS, 1_500
+    script = Script([])
+    first_heard, all_heard = asyncio.Event(), asyncio.Event()
+
+    async def floods(reader: Reader, writer: Writer) -> None:
+        await script.read_request(reader)
+        writer.write(HEAD + chunk(TOKEN))
+        await writer.drain()
+        await first_heard.wait()
+        writer.write(chunk(TOKEN) * tokens)
+        await writer.drain()
+        await all_heard.wait()
+        writer.write(chunk(DONE) + END)
+        await writer.drain()
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        sends = [transport.send(make_request(f"r{n}", max_tokens=9_999)) for n in range(count)]
+        sending = [asyncio.ensure_future(send) for send in sends]
+        for seen, heard in ((count, first_heard), (count * (1 + tokens), all_heard)):
+            while transport.tokens_seen < seen:
+                await asyncio.sleep(0.001)
+            heard.set()
+        return await asyncio.gather(*sending)
+
+    script.answers += [floods] * count
+    exchanges = talk(script, client)
+    assert {(e.status, len(e.arrivals)) for e in exchanges} == {(Status.OK, 1 + tokens)}
