@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from inferometer.plan import clashes, expand_arms, load_configs, reference_rows
+from inferometer.plan import expand_arms, load_configs, reference_rows
+from inferometer.plan.clashes import clashes
 
 REPEATS = 5
 GENERATOR = Path("utils/matrix_logic/generate_sweep_configs.py")

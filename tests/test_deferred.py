@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from inferometer import store, workload
+from inferometer import catalog, plan, report, store, workload
 from inferometer.deferred import Deferred, by_name
 
 HEAVY = ("duckdb", "pydantic", "plotly", "rich", "yaml", "aiohttp", "tokenizers", "jinja2")
@@ -29,7 +29,10 @@ def test_a_missing_name_is_an_attribute_error() -> None:
         by_name("inferometer.store", {"format": "FORMAT"})("nothing")
 
 
-@pytest.mark.parametrize("package", [store, workload], ids=["store", "workload"])
+PACKAGES = (catalog, plan, report, store, workload)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_every_public_name_is_found(package: object) -> None:
     names = list(getattr(package, "__all__"))  # noqa: B009
     assert names

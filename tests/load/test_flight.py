@@ -40,6 +40,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.gives_way_ns = 0
         self.outcomes: list[Outcome] = []
         self.followed: list[bool] = []
         self.kept: list[object] = []
@@ -58,6 +59,9 @@ class Owner:
         self.dialed.append(done)
         return Still()  # type: ignore[return-value]
 
+    def sending(self) -> None:
+        self.now_ns += self.gives_way_ns
+
     def heard(self, flight: Flight) -> None:
         assert flight is self.flight
 
@@ -69,6 +73,16 @@ class Owner:
         while not self.outcomes:
             self.now_ns = max(self.now_ns, self.flight.due_ns)
             self.flight.check(self.now_ns)
+
+
+def test_what_gives_way_to_others_is_not_in_the_time_of_the_answer() -> None:
+    owner = Owner()
+    owner.gives_way_ns = 70_000
+    owner.flight.start()
+    owner.flight._send_on(Wire(), reused=False)  # type: ignore[arg-type]
+    owner.wait_until_it_ends()
+    outcome = owner.outcomes[0]
+    assert (outcome.connected_ns, outcome.sent_ns) == (0, 70_000)
 
 
 class Still:

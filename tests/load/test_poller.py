@@ -68,3 +68,26 @@ def test_what_is_forgotten_is_not_told_and_interests_change(
     poller.dispatch(0)
     assert told == [WRITE, READ]
     poller.close()
+
+
+def test_an_arrival_is_told_of_once_and_an_end_apart(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    poller = Poller(kernel_stamps=True)
+    if not poller.gathers:
+        pytest.skip("no epoll here")
+    poller.watch(ours.fileno(), list[int]().append)
+    theirs.send(b"before")
+    poller.gather(ours.fileno())
+    told = [poller.gathered(), poller.gathered()]
+    theirs.send(b"x")
+    told += [poller.gathered(), poller.gathered()]
+    poller.tell_again(ours.fileno())  # as one does who may not have read it all
+    told.append(poller.gathered())
+    assert [[events for _, events in each] for each in told] == [[READ], [], [READ], [], [READ]]
+    theirs.shutdown(socket.SHUT_WR)
+    ((_, events),) = poller.gathered()
+    assert events & READ
+    assert events != READ
+    poller.close()

@@ -357,3 +357,32 @@ def test_the_text_of_an_answer_comes_back_where_it_is_wanted() -> None:
     assert with_text.answer is not None
     assert (with_text.answer.text, with_text.answer.hidden_events) == ("aa", 0)
     assert len(with_text.arrivals) == len(without.arrivals) == 2
+
+
+def test_an_end_that_comes_with_a_chunk_is_told_while_streams_are_gathered() -> None:
+    """One read takes the chunk and leaves the end, of which a gathered socket has told already."""
+    count = 2 * FEW_FLIGHTS
+    script = Script([])
+    first_heard = asyncio.Event()
+
+    async def leaves(reader: Reader, writer: Writer) -> None:
+        await script.read_request(reader)
+        writer.write(HEAD + chunk(TOKEN))
+        await writer.drain()
+        await first_heard.wait()
+        writer.write(chunk(TOKEN))
+        writer.close()
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        sends = [transport.send(make_request(f"r{n}", max_tokens=99)) for n in range(count)]
+        sending = [asyncio.ensure_future(send) for send in sends]
+        while transport.tokens_seen < count:
+            await asyncio.sleep(0.001)
+        first_heard.set()
+        return await asyncio.gather(*sending)
+
+    script.answers += [leaves] * count
+    exchanges = talk(script, client, between_bytes_timeout_s=5.0)
+    text = "connection closed before the end of the answer"
+    assert {(e.status, e.error) for e in exchanges} == {(Status.TRUNCATED, text)}
+    assert {len(e.arrivals) for e in exchanges} == {2}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferometer.errors import InputError, Problem
-from inferometer.plan import clashes, expand, load_configs
+from inferometer.plan import expand, load_configs
+from inferometer.plan.clashes import clashes
 
 RUNNERS = """\
 labels: { "cluster:h200-cw": [a], h200: [a] }

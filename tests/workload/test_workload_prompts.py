@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from inferometer.core import Prompt, Session, Turn
 from inferometer.errors import InputError
 from inferometer.workload import play_key, prompt_of, reblock
+from inferometer.workload.numbering import numbered, numbering
 from inferometer.workload.prompts import KEY_BITS, LOCAL_BITS, MAX_LOCAL_ID
 
 Ids = list[int]
@@ -92,3 +93,12 @@ def test_reblock_has_room_for_every_key() -> None:
     assert (reblock(last, 1).blocks > 0).all()
     with pytest.raises(InputError, match="of 8 tokens, too many to be parted into 2"):
         reblock(prompt([2**62]), 4)
+
+
+@given(st.integers(0, 70) | st.lists(st.integers(0, 9), max_size=9, unique=True))
+def test_one_turn_of_ids_in_a_row_is_numbered_as_any_session(blocks: int | Ids) -> None:
+    ids = list(range(blocks)) if isinstance(blocks, int) else blocks
+    session = session_of((ids, 8 * len(ids)))
+    short, whole = numbering(session), numbered(session)
+    assert short.blocks.tolist() == whole.blocks.tolist()
+    assert (short.tails.tolist(), short.total) == (whole.tails.tolist(), whole.total)

@@ -5,6 +5,8 @@ Every fact names its source and date; several dates of one price are kept side b
 a default. Knows nothing of points or measurements.
 """
 
+from typing import TYPE_CHECKING
+
 from inferometer.catalog.acceptance import (
     Acceptance,
     AcceptanceTable,
@@ -13,29 +15,32 @@ from inferometer.catalog.acceptance import (
     acceptance_curves,
     installed_acceptance,
 )
-from inferometer.catalog.architecture import (
-    Experts,
-    Latent,
-    ModelFigures,
-    ModelSpec,
-    figures,
-    model,
-    model_names,
-)
-from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
-from inferometer.catalog.facts import Facts, installed_facts
-from inferometer.catalog.families import SERIES, Engine, Option, engines, family_options
-from inferometer.catalog.flags import (
-    FlagOption,
-    FlagRules,
-    FlagSchema,
-    flag_schemas,
-    recorded_flags,
-    version_order,
-    written_flags,
-)
-from inferometer.catalog.hardware import Gpu, gpu, gpu_names
-from inferometer.catalog.tables import PRECISIONS, Precision
+from inferometer.deferred import by_name
+
+if TYPE_CHECKING:
+    from inferometer.catalog.architecture import (
+        Experts,
+        Latent,
+        ModelFigures,
+        ModelSpec,
+        figures,
+        model,
+        model_names,
+    )
+    from inferometer.catalog.cost import Price, Provisioned, prices, provisioned_kw
+    from inferometer.catalog.facts import Facts, installed_facts
+    from inferometer.catalog.families import SERIES, Engine, Option, engines, family_options
+    from inferometer.catalog.flags import (
+        FlagOption,
+        FlagRules,
+        FlagSchema,
+        flag_schemas,
+        recorded_flags,
+        version_order,
+        written_flags,
+    )
+    from inferometer.catalog.hardware import Gpu, gpu, gpu_names
+    from inferometer.catalog.tables import PRECISIONS, Precision
 
 __all__ = [
     "PRECISIONS",
@@ -75,3 +80,18 @@ __all__ = [
     "version_order",
     "written_flags",
 ]
+
+# Most processes need one table or two. Names that their modules have too cannot wait.
+__getattr__ = by_name(
+    __name__,
+    {
+        "architecture": "Experts Latent ModelFigures ModelSpec figures model model_names",
+        "cost": "Price Provisioned prices provisioned_kw",
+        "facts": "Facts installed_facts",
+        "families": "SERIES Engine Option engines family_options",
+        "flags": "FlagOption FlagRules FlagSchema"
+        " flag_schemas recorded_flags version_order written_flags",
+        "hardware": "Gpu gpu gpu_names",
+        "tables": "PRECISIONS Precision",
+    },
+)

@@ -25,7 +25,6 @@ from inferometer.plan import (
     Selection,
     allocations,
     check_points,
-    clashes,
     expand_arms,
     load_configs,
     load_recipes,
@@ -36,6 +35,7 @@ from inferometer.plan import (
     row_of,
     select_arms,
 )
+from inferometer.plan.clashes import clashes
 from inferometer.run.lacking import stale_arms
 
 F = TypeVar("F", bound=Callable[..., Any])

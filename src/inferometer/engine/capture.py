@@ -10,9 +10,14 @@ import contextlib
 import os
 import threading
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from inferometer.engine.triage import STOP_MARK, LogReader, LogReport
+from inferometer.deferred import Deferred
+
+if TYPE_CHECKING:
+    from inferometer.engine import triage
+else:
+    triage = Deferred("inferometer.engine.triage")  # not for an engine of somebody else's
 
 HEAD_BYTES = 16 << 20
 """A start of eight ranks at debug level is a few MiB."""
@@ -32,7 +37,7 @@ class LogCapture:
         self._log = log
         self._tail = log.with_name(f"{log.stem}.tail{log.suffix}")
         self._older = log.with_name(f"{log.stem}.tail.1{log.suffix}")
-        self._reader = LogReader()
+        self._reader = triage.LogReader()
         self._lock = threading.Lock()
         self._written = 0
         self._head: BinaryIO | None = None
@@ -52,7 +57,7 @@ class LogCapture:
 
     def mark_stop(self) -> None:
         """Note in the log that what comes next is the engine's end, as asked for."""
-        self._take(f"{STOP_MARK}\n".encode())
+        self._take(f"{triage.STOP_MARK}\n".encode())
 
     @property
     def phase(self) -> str | None:
@@ -60,7 +65,7 @@ class LogCapture:
         with self._lock:
             return self._reader.phase
 
-    def report(self) -> LogReport:
+    def report(self) -> triage.LogReport:
         """What has been printed so far."""
         with self._lock:
             return self._reader.report()

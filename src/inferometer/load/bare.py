@@ -10,11 +10,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+_START = (
+    "import gc, os, sys; from importlib import import_module; gc.disable();"
+    "main = import_module(sys.argv.pop(1)).main; gc.freeze(); gc.enable(); main();"
+    "sys.stdout.flush(); sys.stderr.flush(); os._exit(0)"
+)
+"""What stays is not searched for garbage while it is imported, and not taken down at the end: of a
+process that starts and ends, that is a fifth of the cost.
+"""
+
 
 def start_bare(module: str, end: int) -> subprocess.Popen[bytes]:
-    """`python -m MODULE END`, with this very package; what is ignored of signals stays ignored."""
+    """`python -m MODULE END` but cheaper, with this very package; nothing runs `atexit`. What is
+    ignored of signals stays ignored.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", module, str(end)],
+        [sys.executable, "-c", _START, module, str(end)],
         pass_fds=(end,),
         stdin=subprocess.DEVNULL,
         env=own_env(),

@@ -58,7 +58,6 @@ class Connection:
         "_link",
         "_plain",
         "_raw",
-        "_sock",
         "_tls",
         "_writing",
         "at_end",
@@ -67,7 +66,7 @@ class Connection:
         "floor_ns",
         "open",
         "receiver",
-        "recvmsg_into",
+        "sock",
         "wrote",
     )
 
@@ -83,8 +82,7 @@ class Connection:
         self.encrypted = tls is not None
         """What is read has to be decrypted."""
         self.fd = sock.fileno()
-        self.recvmsg_into = sock.recvmsg_into
-        self._sock = sock
+        self.sock = sock
         self._tls = tls
         self._link = link
         self._raw = self._plain = _NOTHING
@@ -94,7 +92,7 @@ class Connection:
     def is_idle(self) -> bool:
         """Nothing waits to be read, not even the server's goodbye that has yet to be told of."""
         try:
-            self._sock.recv(1, socket.MSG_PEEK)
+            self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
         except OSError:
@@ -108,7 +106,7 @@ class Connection:
         self.open = False
         self.receiver = None
         self._link.poller.forget(self.fd)
-        self._sock.close()
+        self.sock.close()
 
     def write(self, data: bytes | memoryview) -> None:
         """Send all of `data`, as the kernel takes it. The receiver hears when that is done."""
@@ -143,7 +141,7 @@ class Connection:
         try:
             if not self._raw and self._plain:
                 self._encrypt_next()
-            sent = self._sock.send(self._raw[:WRITE_BYTES])
+            sent = self.sock.send(self._raw[:WRITE_BYTES])
         except BlockingIOError:
             pass  # the buffer is full: the poller tells when there is room
         except OSError as error:
@@ -183,7 +181,7 @@ class Connection:
         link.stamps.refresh(link.now_ns())
         for _ in range(MAX_READS):
             try:
-                size, ancillary, _, _ = self.recvmsg_into(link.buffers, ANCILLARY_BYTES)
+                size, ancillary, _, _ = self.sock.recvmsg_into(link.buffers, ANCILLARY_BYTES)
             except BlockingIOError:
                 break
             except OSError as error:

@@ -10,15 +10,20 @@ import contextlib
 import errno
 import os
 import socket
-import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from inferometer.deferred import Deferred
 from inferometer.load.connection import Connection, Link
 from inferometer.load.http import Server
 from inferometer.load.poller import READ, WRITE
 from inferometer.load.stamps import NS, enable_kernel_stamps
 from inferometer.load.tls import TlsChannel
+
+if TYPE_CHECKING:
+    import ssl
+else:
+    ssl = Deferred("ssl")  # a worker without TLS starts without it
 
 _READ_BYTES = 65_536
 UNSENT_BYTES = 524_288

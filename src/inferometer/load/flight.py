@@ -35,6 +35,10 @@ class Connections(Protocol):
 class Owner(Protocol):
     """Who is told what becomes of a flight."""
 
+    def sending(self) -> None:
+        """A request is about to leave; what takes time before it, takes it now."""
+        ...
+
     def heard(self, flight: Flight) -> None:
         """Bytes came, and it goes on."""
         ...
@@ -228,6 +232,7 @@ class Flight:
         connection.receiver = self
         self._connected_ns = self._sent_ns = self._now_ns()
         self._watch_deadlines()
+        self._owner.sending()
         self._sent_ns = connection.floor_ns = self._now_ns()  # the write is next
         assert not isinstance(self._payload, Stored)  # opened at the start
         connection.write(self._payload)

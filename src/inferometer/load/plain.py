@@ -14,32 +14,37 @@ from inferometer.load.chunks import Shape
 
 MAX_HEADER = 10
 """Bytes of a chunk header with its CRLF, of which one may be plain."""
-MAX_SIZES = 64
-"""Of chunks, for which the frame's start is kept ready."""
+MAX_SIZES = 4_096
+"""Of chunks, for which the header is kept ready."""
 
 _CHUNK_SIZE = re.compile(rb"[1-9a-f][0-9a-f]*\Z")
+_headers: dict[int, bytes] = {}
 
 
 class Plain:
     """The frame of one stream's plain reads. `counts`: each says how many tokens there are."""
 
-    __slots__ = ("_frame", "_starts", "counts")
+    __slots__ = ("_frame", "after", "before", "count", "counts")
 
     def __init__(self, frame: Shape) -> None:
         self.counts = len(frame.pieces) > 1
+        self.before = frame.before
+        """Between the chunk header and the text; not empty."""
+        self.after = frame.pieces[-1]
+        """Behind the text and the counts, to the end of the read."""
+        self.count = frame.match
+        """`Shape.match` of what has `before` up to the text."""
         self._frame = frame
-        self._starts: dict[int, bytes] = {}
-        """By the size of a read: its chunk header, and what follows up to the text."""
 
     def match(self, buffer: bytes | bytearray, size: int) -> int:
         """Whether the first `size` bytes are such a read, whole, with a text that is not empty.
 
         -1 where they are not, else the completion tokens, 0 where none are counted.
         """
-        start = self._starts.get(size) or self._start(size)
-        if not buffer.startswith(start):
+        header = chunk_header(size)
+        if not (buffer.startswith(header) and buffer.startswith(self.before, len(header))):
             return -1
-        return self._frame.match(buffer, len(start), size)
+        return self.count(buffer, len(header) + len(self.before), size)
 
     def run(self, data: bytes) -> tuple[list[int], int]:
         """What `match` says of each such chunk that `data` begins with, and where the last ends."""
@@ -57,16 +62,22 @@ class Plain:
             at = end
         return counts, at
 
-    def _start(self, size: int) -> bytes:
-        digits = 1
-        while size - digits - 4 >= 16**digits:  # 4: CRLF after the header and after the chunk
-            digits += 1
-        header = b"%x\r\n" % max(size - digits - 4, 0)
-        # Between fff and 1000 lies a size that no single chunk has: nothing starts with LF.
-        start = header + self._frame.before if len(header) == digits + 2 else b"\n"
-        if len(self._starts) < MAX_SIZES:
-            self._starts[size] = start
-        return start
+
+def chunk_header(size: int) -> bytes:
+    """The header of the one chunk that fills a read of `size` bytes, with its CRLF."""
+    return _headers.get(size) or _make_header(size)
+
+
+def _make_header(size: int) -> bytes:
+    digits = 1
+    while size - digits - 4 >= 16**digits:  # 4: CRLF after the header and after the chunk
+        digits += 1
+    header = b"%x\r\n" % max(size - digits - 4, 0)
+    if len(header) != digits + 2:
+        header = b"\n"  # between fff and 1000 lies a size that no single chunk has
+    if len(_headers) < MAX_SIZES:
+        _headers[size] = header
+    return header
 
 
 def learn(read: bytes, shape: Shape) -> Plain | None:

@@ -13,6 +13,10 @@ from typing import Protocol
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 """Equal to those of epoll. Errors and hang-ups are told without asking."""
+_GATHERED = READ | getattr(select, "EPOLLET", 0) | getattr(select, "EPOLLRDHUP", 0)
+"""Told of once an arrival: telling until all is read takes a second look at every socket. That the
+other side has closed is told apart from that something came.
+"""
 
 SLICE = 128
 """Gathered descriptors told of in one go: a ms or two of reading, so that nothing waits longer."""
@@ -76,8 +80,13 @@ class Poller:
         """Tell of this watched descriptor in `gathered` from now on."""
         if self.gathers and fd not in self._streams:
             self._direct.unregister(fd)
-            self._gathered.register(fd, READ)
+            self._gathered.register(fd, _GATHERED)
             self._streams.add(fd)
+
+    def tell_again(self, fd: int) -> None:
+        """Of a gathered descriptor that may not have been read to its end."""
+        if fd in self._streams:
+            self._gathered.modify(fd, _GATHERED)
 
     def single_out(self, fd: int) -> None:
         """Tell of a gathered descriptor at once again."""
@@ -104,7 +113,9 @@ class Poller:
                 handler(events)
 
     def gathered(self) -> list[tuple[int, int]]:
-        """Gathered descriptors that are ready now, at most `SLICE`; the next call has others."""
+        """Gathered descriptors to which something came since they were told of, at most `SLICE`;
+        the next call has others. `READ` alone says that no end has come.
+        """
         return self._gathered.poll(0, SLICE)
 
     def close(self) -> None:

@@ -58,8 +58,9 @@ class Reply:
     def __init__(self, reader: str = "openai", keep_text: bool = False) -> None:
         self.ending: Ending | None = None
         self.first_byte_ns: int | None = None
-        self.last_byte_ns: int | None = None
         self.first_visible_ns: int | None = None
+        self._parsed_ns: int | None = None
+        """Stamp of the last read that was parsed."""
         self._prompt: int | None = None
         self._cached: int | None = None
         self._completion: int | None = None
@@ -88,6 +89,12 @@ class Reply:
     def http_status(self) -> int | None:
         """Status code, once the head is there."""
         return self._http.status
+
+    @property
+    def last_byte_ns(self) -> int | None:
+        """Stamp of the last read."""
+        parsed_ns = self._parsed_ns
+        return parsed_ns if parsed_ns is None or not self.at_ns else max(parsed_ns, self.at_ns[-1])
 
     @property
     def body_complete(self) -> bool:
@@ -149,7 +156,6 @@ class Reply:
             self._tokens.append(count - self._counted)
             self._counted = count
             self._completion = count
-        self.last_byte_ns = at_ns
         self.at_ns.append(at_ns)
         return True
 
@@ -167,7 +173,7 @@ class Reply:
     def _parse(self, data: bytes, at_ns: int, kernel: bool) -> None:
         if self.ending is None:
             self.kernel_stamps &= kernel
-            self.last_byte_ns = at_ns
+            self._parsed_ns = at_ns
             if self.first_byte_ns is None:
                 self.first_byte_ns = at_ns
         try:

@@ -64,7 +64,7 @@ class WallOffset:
     def __init__(
         self, monotonic_ns: Callable[[], int], wall_ns: Callable[[], int] = time.time_ns
     ) -> None:
-        self._monotonic_ns = monotonic_ns
+        self.now_ns = self._monotonic_ns = monotonic_ns
         self._wall_ns = wall_ns
         self._offset_ns = 0
         self._due_ns: int | None = None
@@ -102,11 +102,12 @@ class ArrivalStamps:
         self._offset_ns = self._offset.at(now_ns)
 
     def kernel_ns(self, ancillary: AncillaryData, floor_ns: int, read_ns: int) -> int:
-        """Stamp of one read, never before `floor_ns` (the previous stamp) nor after `read_ns`.
+        """Stamp of one read, never before `floor_ns` (the previous stamp) nor after the read.
 
-        0 where the kernel gave none. A stamp outside these bounds means that the wall clock was
-        set since the last sample, or an error of the offset's size; it is converted once more with
-        a fresh one, then clipped.
+        `read_ns` is any time since the read was due; the clock is asked only where the stamp is
+        after it. 0 where the kernel gave none. A stamp outside these bounds means that the wall
+        clock was set since the last sample, or an error of the offset's size; it is converted once
+        more with a fresh one, then clipped.
         """
         # One item, as a rule: what was asked for. Linux gives it the type of the option.
         for level, kind, data in ancillary:
@@ -114,6 +115,9 @@ class ArrivalStamps:
                 seconds, nanoseconds = _unpack(data)
                 wall_ns: int = seconds * NS + nanoseconds
                 at_ns = wall_ns - self._offset_ns
+                if floor_ns <= at_ns <= read_ns:
+                    return at_ns
+                read_ns = max(read_ns, self._offset.now_ns())
                 if floor_ns <= at_ns <= read_ns:
                     return at_ns
                 self._offset_ns = self._offset.resample()

@@ -5,7 +5,14 @@ No I/O here. Bytes go in and out; certificates are verified by what the context 
 
 from __future__ import annotations
 
-import ssl
+from typing import TYPE_CHECKING
+
+from inferometer.deferred import Deferred
+
+if TYPE_CHECKING:
+    import ssl
+else:
+    ssl = Deferred("ssl")  # a worker without TLS starts without it
 
 _READ_BYTES = 65_536
 

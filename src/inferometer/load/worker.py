@@ -16,9 +16,11 @@ import sys
 import time
 from collections.abc import Sequence
 
+from inferometer.load.chunks import is_text
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
+from inferometer.load.plain import chunk_header
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.sheet import Stored, Taken
 from inferometer.load.stamps import (
@@ -27,6 +29,7 @@ from inferometer.load.stamps import (
     WallOffset,
     enable_kernel_stamps,
 )
+from inferometer.load.strand import Strand
 from inferometer.load.wire import (
     Abort,
     FrameReader,
@@ -46,8 +49,15 @@ PROBE_NS = 50_000_000
 """Between two looks at the deadlines, and at how late the loop is."""
 PULSE_EVERY = 4
 """Probes between two pulses."""
+BURST_NS = 300_000
+"""How long requests may leave, one after the other, before the server is given way."""
+GIVE_WAY_S = 0.00005
+"""The shortest sleep there is. A server of this machine that a write has woken waits, as a rule, on
+the writer's own core until the writer sleeps: it would read what was sent ms later.
+"""
 
 _now_ns = time.monotonic_ns
+_recvmsg_into = socket.socket.recvmsg_into
 
 
 class Worker:
@@ -68,8 +78,8 @@ class Worker:
         self._target: Target | None = None
         self._pool: Pool | None = None
         self._flights: dict[int, Flight] = {}
-        self._streams: dict[int, Flight] = {}
-        """Flights whose connection is gathered, by descriptor."""
+        self._streams: list[Strand | None] = []
+        """Those that are gathered, by descriptor."""
         self._drains: set[Flight] = set()
         """Flights that have ended, whose body has not."""
         self._outcomes: list[Outcome | Taken] = []
@@ -78,16 +88,21 @@ class Worker:
         self._probe_ns = _now_ns() + PROBE_NS
         self._tick_ns = 0
         self._probes = 0
+        self._sending_ns = 0
+        """Since when requests leave without a break; 0: none has left in this turn."""
         self._poller.watch(control.fileno(), self._on_control)
 
     def run(self) -> None:
         """Serve until the coordinator closes its end."""
         while self._running:
+            self._sending_ns = 0
             self._poller.dispatch(self._patience_s())
             # Somebody waits for what has ended; what is streaming has its stamps already.
             self._tell_outcomes()
             now_ns = _now_ns()
             if self._poller.gathering and now_ns >= self._tick_ns:
+                if self._sending_ns:
+                    time.sleep(GIVE_WAY_S)  # a drain would keep the server from its core
                 all_read = self._drain(now_ns)
                 self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
                 self._tell_outcomes()
@@ -113,34 +128,64 @@ class Worker:
         kernel_ns = link.stamps.kernel_ns
         link.stamps.refresh(now_ns)
         ready = self._poller.gathered()
-        for fd, _ in ready:
-            flight = streams[fd]
-            connection, reply = flight.connection, flight.reply
-            assert connection is not None  # of a flight that is gathered
-            plain = reply.plain
-            if plain is None or connection.encrypted:
-                connection.read_all()
+        for fd, events in ready:
+            strand = streams[fd]
+            assert strand is not None
+            before, at = strand.before, strand.at_ns
+            if events != READ or not before:
+                self._read_all(strand)
                 continue
             try:
-                size, ancillary, _, _ = connection.recvmsg_into(buffers, ANCILLARY_BYTES)
+                size, ancillary, _, _ = _recvmsg_into(strand.sock, buffers, ANCILLARY_BYTES)
             except OSError as error:
-                connection.failed(error)  # the socket tells it once, and then a proper end
+                strand.connection.failed(error)  # the socket tells it once, and then a proper end
                 continue
-            if size == 0:
-                connection.read_all()  # meets the same end, and knows what to make of it
-                continue
-            now_ns = _now_ns()
-            at_ns = kernel_ns(ancillary, connection.floor_ns, now_ns)
-            connection.floor_ns = at_ns or now_ns
-            count = plain.match(buffer, size) if at_ns else -1
-            if count >= 0 and reply.take_plain(at_ns, count):
-                if len(reply.at_ns) >= flight.hurry_at:
-                    self._single_out(flight)
-            else:
-                flight.received(bytes(memoryview(buffer)[:size]), connection.floor_ns, at_ns > 0)
+            at_ns = kernel_ns(ancillary, at[-1], now_ns)
+            header, after, plain = chunk_header(size), strand.after, False
+            if buffer.startswith(header) and buffer.startswith(before, len(header)) and at_ns:
+                text_at, text_end = len(header) + len(before), size - len(after)
+                if not after:
+                    plain = strand.take_counted(buffer, text_at, size, at_ns)
+                elif buffer.startswith(after, text_end) and is_text(buffer, text_at, text_end):
+                    at.append(at_ns)
+                    plain = True
+            if not plain:
+                self._parse(strand, size, at_ns)
+            elif len(at) >= strand.hurry_at:
+                self._single_out(strand.flight)
         return len(ready) < SLICE
 
+    def _read_all(self, strand: Strand) -> None:
+        """Read a gathered stream in the way of those that are not."""
+        strand.settle()
+        strand.connection.read_all()
+        self._renew(strand)
+
+    def _parse(self, strand: Strand, size: int, at_ns: int) -> None:
+        """What was read of a gathered stream is no plain read."""
+        if not size:
+            self._read_all(strand)  # meets the same end, and knows what to make of it
+            return
+        floor_ns = strand.connection.floor_ns = at_ns or _now_ns()
+        data = bytes(memoryview(self._link.buffer)[:size])
+        strand.flight.received(data, floor_ns, at_ns > 0)
+        self._renew(strand)
+
+    def _renew(self, strand: Strand) -> None:
+        if strand.flight.gathered:
+            strand.renew()
+            self._poller.tell_again(strand.connection.fd)
+
     # What a flight tells its owner.
+
+    def sending(self) -> None:
+        """In a burst, let the server read what has left before."""
+        now_ns = _now_ns()
+        if not self._sending_ns:
+            self._sending_ns = now_ns
+        elif now_ns - self._sending_ns >= BURST_NS:
+            time.sleep(GIVE_WAY_S)
+            self._sending_ns = _now_ns()
 
     def heard(self, flight: Flight) -> None:
         """Something came: gather the stream, or watch it by itself, as it now deserves."""
@@ -159,8 +204,10 @@ class Worker:
         ):
             assert flight.connection is not None
             flight.gathered = True
-            self._streams[flight.connection.fd] = flight
-            self._poller.gather(flight.connection.fd)
+            fd = flight.connection.fd
+            self._streams += [None] * (fd + 1 - len(self._streams))
+            self._streams[fd] = Strand(flight)
+            self._poller.gather(fd)
 
     def ended(self, flight: Flight) -> None:
         """Its outcome leaves at the end of this turn of the loop."""
@@ -175,8 +222,11 @@ class Worker:
     def _single_out(self, flight: Flight) -> None:
         assert flight.connection is not None
         flight.gathered = False
-        del self._streams[flight.connection.fd]
-        self._poller.single_out(flight.connection.fd)
+        fd = flight.connection.fd
+        strand, self._streams[fd] = self._streams[fd], None
+        assert strand is not None
+        strand.settle()
+        self._poller.single_out(fd)
 
     # The coordinator.
 

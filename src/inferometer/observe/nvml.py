@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import time
-from typing import Any
-
-import pynvml
+from typing import TYPE_CHECKING, Any
 
 from inferometer.core import Gpu, GpuReading, PowerField, Throttle
+from inferometer.deferred import Deferred
+
+if TYPE_CHECKING:
+    import pynvml
+else:
+    pynvml = Deferred("pynvml")  # large, and of no use where there is no driver
 
 POWER_INSTANT = 186
 """NVML_FI_DEV_POWER_INSTANT: newer drivers tell the power of the moment beside the averaged one."""
@@ -33,6 +39,8 @@ class NvmlSource:
 
     def __init__(self, nvml: Any = pynvml) -> None:
         self._nvml = nvml
+        if nvml is pynvml:
+            _find_driver()
         try:
             nvml.nvmlInit()
             count = nvml.nvmlDeviceGetCount()
@@ -129,3 +137,9 @@ def _scaled(value: float | None, factor: float) -> float | None:
 def _text(value: str | bytes | None) -> str:
     """Older bindings answer in bytes."""
     return value.decode() if isinstance(value, bytes) else (value or "")
+
+
+def _find_driver() -> None:
+    """Raises OSError where the library that the binding opens is not there."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL("libnvidia-ml.so.1")

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from inferometer.core import FixedSeqLen, Parallelism, Point
 from inferometer.errors import InputError, nearest
-from inferometer.plan.matrix import Arm
 from inferometer.plan.names import scenario_of
+
+if TYPE_CHECKING:  # what makes points need not be loaded where there is none to make
+    from inferometer.plan.matrix import Arm
 
 
 @dataclass(frozen=True, slots=True)

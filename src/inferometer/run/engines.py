@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from inferometer.core import GpuRelease, LaunchPlan, Point, SideProcess
 from inferometer.engine.ask import engine_version, generates, get, served_models
@@ -28,12 +28,14 @@ from inferometer.engine.container import (
 )
 from inferometer.engine.place import fill, fill_text, held_port
 from inferometer.engine.process import Command, EngineProcess
-from inferometer.engine.triage import LogReport
 from inferometer.errors import EngineError, InputError, Interrupted, Problem
 from inferometer.load.endpoints import parse_base_url
 from inferometer.observe.release import Release
 from inferometer.plan.templates import is_site_placeholder
 from inferometer.run.site import Site
+
+if TYPE_CHECKING:
+    from inferometer.engine.triage import LogReport
 
 ROUTER_READY_S = 300.0
 PULL_S = 3_600.0

@@ -27,13 +27,9 @@ from inferometer.core import (
 from inferometer.deferred import Deferred
 from inferometer.errors import InputError, Problem
 from inferometer.plan import (
-    Configs,
     Recipes,
     Selection,
-    declared_twice,
     digest,
-    expand,
-    load_configs,
     load_recipes,
     read_file,
     recipe_roots,
@@ -45,10 +41,12 @@ from inferometer.run.job import Job
 from inferometer.workload.tokenizer_files import NO_TOKENIZER, tokenizer_digest
 
 if TYPE_CHECKING:
+    from inferometer import plan as _plan
     from inferometer.workload import families as _families
     from inferometer.workload import sources as _sources
 else:
-    # Readers of every format, which a bench of fixed lengths does without.
+    # What reads config files, and readers of every format: a bench of fixed lengths needs neither.
+    _plan = Deferred("inferometer.plan")
     _families = Deferred("inferometer.workload.families")
     _sources = Deferred("inferometer.workload.sources")
 
@@ -108,11 +106,11 @@ def jobs_of_configs(
 
     `warn` is told what a person should know of files that load all the same.
     """
-    configs = load_configs(masters, runners)
+    configs = _plan.load_configs(masters, runners)
     for problem in configs.warnings:
         warn(str(problem))
     recipes = load_recipes(read_file, recipe_roots(masters))
-    points, left_out = _startable(select(expand(configs), selection))
+    points, left_out = _startable(select(_plan.expand(configs), selection))
     for text in left_out:
         warn(text)
     jobs = _resolved(points, configs, recipes, overrides)
@@ -128,7 +126,7 @@ def _startable(points: Sequence[Point]) -> tuple[tuple[Point, ...], tuple[str, .
     if not kept:
         reasons = "; ".join(dict.fromkeys(why.values()))
         raise InputError(f"{reasons}; `inferometer plan` shows them")
-    if twice := [message for _, message in declared_twice(kept)]:
+    if twice := [message for _, message in _plan.declared_twice(kept)]:
         raise InputError(*twice)
     return kept, tuple(f"{config}: left out: {reason}" for config, reason in why.items())
 
@@ -147,7 +145,7 @@ def jobs_of_flags(
 
 
 def _resolved(
-    points: Sequence[Point], configs: Configs, recipes: Recipes, overrides: Overrides
+    points: Sequence[Point], configs: _plan.Configs, recipes: Recipes, overrides: Overrides
 ) -> tuple[Job, ...]:
     """A job a point. InputError has every problem once a config, at the config's own line."""
     jobs: list[Job] = []
