@@ -313,13 +313,13 @@ def idle_run(binary: Path, streams: int, workers: int, requests: int) -> Idle:
     over = threading.Event()
     with truthserver(binary) as url:
         own = frozenset([os.getpid()])
-        others = family(os.getpid())
+        others = family({os.getpid()})
         begun = time.monotonic()
 
         def watch() -> None:
             while not over.wait(1.0):
                 at_s = time.monotonic() - begun
-                if size := memory(family(os.getpid()) - others)["resident"]:
+                if size := memory(family({os.getpid()}) - others)["resident"]:
                     resident["workers"].append((size, at_s))
                     resident["coordinator"].append((memory(own)["resident"], at_s))
 
