@@ -330,7 +330,7 @@
     }
   });
   document.addEventListener("keydown", ({ key }) => { if (key === "Escape") card.hidden = true; });
-  document.querySelector(".requests").addEventListener("click", ({ target }) => {
+  document.querySelector("#requests").addEventListener("click", ({ target }) => {
     const button = target.closest("[data-bar]");
     if (button) mark(Number(button.dataset.bar));
   });
