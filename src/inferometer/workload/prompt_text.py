@@ -218,7 +218,8 @@ def word_numbers(prompt: Prompt, rules: PromptRules) -> Numbers:
         covered = np.concatenate([covered[: size - part], covered[size:]])
     tail_id = np.array([prompt.tail_id], np.int64)
     tail = stream(_TAIL, tail_id, max(1, prompt.tail_tokens), rules.lexicon)[0]
-    return np.concatenate([covered, tail])[: max(1, prompt.tokens - rules.added)]
+    text = np.concatenate([covered, tail]) if len(covered) else tail
+    return text[: max(1, prompt.tokens - rules.added)]
 
 
 def words_between(prompt: Prompt, start: int, stop: int, lexicon: Lexicon) -> Numbers:
@@ -239,6 +240,8 @@ def stream(kind: int, ids: npt.NDArray[np.int64], count: int, lexicon: Lexicon) 
     The first is the id's number within its play, moved by the play's key, modulo the words that may
     open a prompt; the others are 16 bits each of splitmix64, seeded by all of the id.
     """
+    if not len(ids):
+        return np.empty((0, count), np.uint16)  # of a prompt below one block, as fast as can be
     names = ids.astype(np.uint64)
     seeds = mixed(names ^ np.uint64(kind << LOCAL_BITS + 40))
     steps = np.arange(-(-count // 4), dtype=np.uint64) * GOLDEN
