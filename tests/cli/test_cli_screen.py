@@ -76,6 +76,17 @@ def test_the_time_left_is_that_of_the_first_point_until_one_is_done(time: Time) 
     assert pace.left_s(None) == 0
 
 
+def test_start_and_warm_up_say_nothing_about_the_window(time: Time) -> None:
+    pace = Pace()
+    pace.sweep(1)
+    pace.point()
+    assert pace.left_s(None) is None
+    time.now += 30
+    assert pace.left_s(1 / 60) is None, "it has only begun"
+    time.now += 1
+    assert pace.left_s(2 / 60) == pytest.approx(58)
+
+
 def test_the_rate_is_over_half_a_second_at_least(time: Time) -> None:
     pace = Pace()
     pace.point()
@@ -96,7 +107,7 @@ def test_plain_lines_are_few(
     plain.begin((job, other, other), 1)
     plain.point(job)
     plain.phase("starting the engine (0 s)")
-    plain.progress(PROGRESS)
+    plain.progress(replace(PROGRESS, elapsed_s=0.0))
     time.now += 5
     plain.progress(PROGRESS)
     plain.progress(PROGRESS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from click.core import ParameterSource
 from inferometer.analyze.goodput import parse_slos
 from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, concurrencies
 from inferometer.cli.clientoptions import client_options
-from inferometer.cli.finish import command_line, run_and_show
+from inferometer.cli.finish import command_line, dated_folder, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.core import Replies
 from inferometer.engine.ask import served_models
@@ -252,8 +251,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
         headers=headers,
         workers=workers,
     )
-    now = datetime.now(UTC)
-    run_and_show(sweep, out or Path("runs") / f"bench-{now:%Y%m%dT%H%M%S}", form)
+    run_and_show(sweep, out or dated_folder("bench"), form)
 
 
 def _model(base_url: str, asked: str | None) -> tuple[str, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 def command_line() -> str:
     """What was typed, as a shell would take it again; without the text of headers."""
     return shlex.join(["inferometer", *without_secrets(sys.argv[1:])])
+
+
+def dated_folder(verb: str) -> Path:
+    """Where a run goes that was given no place."""
+    return Path("runs") / f"{verb}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
 
 def run_and_show(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from inferometer.analyze.goodput import parse_slos
 from inferometer.catalog import model as model_spec
 from inferometer.cli.arrivals import Ramp, arrival_settings, concurrencies
 from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_of_sessions
-from inferometer.cli.finish import command_line, run_and_show
+from inferometer.cli.finish import command_line, dated_folder, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.cli.run import declared, declared_options
 from inferometer.core import Replies
@@ -139,5 +138,4 @@ def predict(  # noqa: PLR0913 - one parameter an option
         base_url=None,
         slos=objectives,
     )
-    now = datetime.now(UTC)
-    run_and_show(sweep, out or Path("runs") / f"predict-{now:%Y%m%dT%H%M%S}", form)
+    run_and_show(sweep, out or dated_folder("predict"), form)

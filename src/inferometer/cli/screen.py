@@ -35,6 +35,9 @@ class Pace:
         self._rate = 0.0
         self._spent: list[float] = []
         self._begun = time.monotonic()
+        self._opened: tuple[float, float] | None = None
+        """(seconds since the point began, share) when a share was told first: what came before it,
+        start and warm-up, says nothing about the rest."""
         self._points = 0
 
     def sweep(self, points: int) -> None:
@@ -44,6 +47,7 @@ class Pace:
     def point(self) -> None:
         """A point starts."""
         self._begun, self._last, self._rate = time.monotonic(), (time.monotonic(), 0), 0.0
+        self._opened = None
 
     def point_over(self) -> None:
         """A point ends."""
@@ -64,10 +68,13 @@ class Pace:
         ahead, elapsed = self._points - len(self._spent), time.monotonic() - self._begun
         if self._spent:
             mean = sum(self._spent) / len(self._spent)
-        elif share:
-            mean = elapsed / share
-        else:
+        elif share is None:
             return None
+        else:
+            opened_s, had = self._opened = self._opened or (elapsed, share)
+            if share <= had:
+                return None
+            mean = elapsed + (1 - share) * (elapsed - opened_s) / (share - had)
         return max(0.0, mean * ahead - elapsed)
 
 
@@ -98,10 +105,10 @@ class PlainScreen:
             click.echo(f"    {text}", err=True)
 
     def progress(self, progress: LoadProgress) -> None:
-        rate = self._pace.tokens_per_s(progress.tokens)
+        rate, left = self._pace.tokens_per_s(progress.tokens), _left(self._pace, progress)
         if time.monotonic() - self._said >= PLAIN_EVERY_S:
             self._said = time.monotonic()
-            click.echo(f"    {_load_line(progress, rate)}{_left(self._pace, progress)}", err=True)
+            click.echo(f"    {_load_line(progress, rate)}{left}", err=True)
 
     def result(self, job: Job, result: Result) -> None:
         self._pace.point_over()

@@ -118,10 +118,8 @@ class Workload(_Settings):
         if self.prompt_form == "token_ids" and self.tokenizer == "words":
             yield Fault(("prompt_form",), "token ids need a tokenizer: a path, or bundled")
         if self.replies == "live" and self.kind == "fixed":
-            yield Fault(
-                ("replies",),
-                "no later turn in fixed lengths; live goes with sessions (--scenario agentic)",
-            )
+            text = "no later turn in fixed lengths; live goes with sessions: --workload, or agentic"
+            yield Fault(("replies",), f"{text} points")
         if self.replies == "live" and self.prompt_form == "token_ids":
             text = "an answer comes as text, so live prompts are text, not token ids"
             yield Fault(("replies",), text)

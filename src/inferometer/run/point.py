@@ -60,11 +60,8 @@ def measure_point(
             job.point, job.plan, folder.path, sweep.base_url, sweep.site, waiting
         ) as engine:
             provenance: Provenance = "simulated" if is_simulated(engine.base_url) else "measured"
-            model = _served(job, engine.base_url)
-            # Before the counters are taken: what is learned costs requests of its own.
-            live = job.plan.workload.replies == "live"
-            rules = learned(rules, job.plan.client, engine.base_url, model.id, live)
-            order = _order(sweep, job, folder.path, engine, model, rules)
+            # Before the counters are taken: what is learned for it costs requests of its own.
+            order = _order(sweep, job, folder.path, engine.base_url, rules)
             watch.engine_is_up(engine, job.point.gpus)
             order = replace(order, pool_tokens=watch.pool_tokens)
             try:
@@ -78,21 +75,7 @@ def measure_point(
     folder.seal_records()
     _merge_samples(folder, watch.samples)
     _keep_pages(folder, watch)
-    client = ClientFile(
-        format=FORMAT,
-        provenance=provenance,
-        client=report,
-        totals=watch.totals,
-        engine_died=died,
-        gpus=watch.gpus,
-        image_digest=engine.image_digest,
-        metrics=watch.metrics,
-        log_problem=engine.log_problem,
-        engine_version=engine.version,
-        release=engine.release,
-        left=engine.left,
-    )
-    return judge(sweep, job, folder, client)
+    return judge(sweep, job, folder, _client_file(watch, engine, provenance, report, died))
 
 
 def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
@@ -132,21 +115,41 @@ def analyzed(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Re
     )
 
 
-def _order(
-    sweep: Sweep,
-    job: Job,
-    path: Path,
+def _client_file(
+    watch: Watch,
     engine: RunningEngine,
-    model: ServedModel,
-    rules: PromptRules,
-) -> Order:
+    provenance: Provenance,
+    report: ClientReport,
+    died: str | None,
+) -> ClientFile:
+    """Everything about a load that is not in its records; the engine is at its end."""
+    return ClientFile(
+        format=FORMAT,
+        provenance=provenance,
+        client=report,
+        totals=watch.totals,
+        engine_died=died,
+        gpus=watch.gpus,
+        image_digest=engine.image_digest,
+        metrics=watch.metrics,
+        log_problem=engine.log_problem,
+        engine_version=engine.version,
+        release=engine.release,
+        left=engine.left,
+    )
+
+
+def _order(sweep: Sweep, job: Job, path: Path, base_url: str, rules: PromptRules) -> Order:
+    """The load for the engine at `base_url`, which is asked for its model and what it adds."""
+    model = _served(job, base_url)
+    live = job.plan.workload.replies == "live"
     return Order(
         job=job,
-        base_url=engine.base_url,
+        base_url=base_url,
         model=model.id,
         max_model_len=model.max_model_len,
         folder=path,
-        prompts=rules,
+        prompts=learned(rules, job.plan.client, base_url, model.id, live),
         headers=sweep.headers,
         workers=sweep.workers,
     )
