@@ -1,10 +1,10 @@
 #!/bin/bash
-# Measures Qwen3-8B with random weights on one H200, in three parts that fit a short lease each.
+# Measures Qwen3-8B with random weights on one H200, in parts of less than ten minutes each.
 #
-#   bench/h200/measure.sh PART OUT      PART: start | fixed | agentic
+#   bench/h200/measure.sh PART OUT      PART: start | fixed | agentic | live
 #
 # Needs: INFEROMETER (a command), MODELS (a folder with qwen3-8b: config and tokenizer), SESSIONS (a
-# session file), VLLM_ENV (variables that vLLM is started with, NAME=VALUE words).
+# session file: `inferometer workload sample TRACES --max-context 131072`), VLLM_ENV (variables that vLLM is started with, NAME=VALUE words).
 set -u
 part=$1 out=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -59,5 +59,10 @@ agentic)
     curl -sf $url/health >/dev/null || serve || exit 1
     $INFEROMETER bench $url --workload "$SESSIONS" --duration 480 --concurrency 8 --seed 4 \
         "${known[@]}" --out "$out/run-agentic" --format json
+    ;;
+live)  # what the engine answers is sent back to it
+    curl -sf $url/health >/dev/null || serve || exit 1
+    $INFEROMETER bench $url --workload "$SESSIONS" --replies live --duration 60 --concurrency 4 --seed 5 \
+        "${known[@]}" --out "$out/run-live" --format json
     ;;
 esac
