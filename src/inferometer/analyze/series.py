@@ -194,4 +194,4 @@ def _room(found: Histogram, index: int, rank: float, total: float | None) -> tup
     short = float((counts[held] * found.bounds[held]).sum()) - total
     most = low + max(0.0, spare) / above if above > 0 else high
     least = high - max(0.0, short) / below if below > 0 else low
-    return max(low, least), min(high, most)
+    return float(max(low, least)), float(min(high, most))
