@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from docs_pages import DOCS, ROOT
+
+from inferometer.cli.main import cli
 
 RESULTS = ROOT / "bench/results/h200-qwen3-8b"
 PAGE = (DOCS / "h200.md").read_text(encoding="utf-8")
@@ -93,3 +96,30 @@ def test_client_and_engine_counted_alike(run: str, lanes: int) -> None:
         return
     for name in ("requests", "prompt_tokens", "generation_tokens"):
         assert found["counts"][f"client_{name}"] == found["counts"][f"engine_{name}"] > 0
+
+
+# Predictions of the same points, docs/simulated-engine.md.
+
+PREDICTED = ("output_tok_s", "tpot_p50_s", "ttft_p50_s", "e2el_p50_s")
+
+
+def off(predicted: float, measured: float) -> str:
+    """Predicted less measured, in percent of the measured."""
+    percent = 100 * (predicted / measured - 1)
+    return f"{percent:+.1f}" if abs(percent) < 9.95 else f"{percent:+.0f}"
+
+
+def row_predicted(lengths: str, lanes: int, predicted: Result, measured: Result) -> str:
+    """How the row of a point begins; behind that stands what the fit had seen of it."""
+    pairs = ((predicted["metrics"][name], measured["metrics"][name]) for name in PREDICTED)
+    return "| " + " | ".join([lengths, str(lanes), *(off(*pair) for pair in pairs)]) + " | "
+
+
+def test_a_prediction_is_as_far_off_as_the_page_says(tmp_path: Path) -> None:
+    words = "predict --model Qwen/Qwen3-8B --gpu h200 --tp 1 --precision bf16 --warmup 2"
+    given = "--duration 60 --isl 8192 --osl 256 --seed 3 --concurrency 1 --format csv --out"
+    cli.main([*words.split(), *given.split(), str(tmp_path / "run")], standalone_mode=False)
+    found = next((tmp_path / "run").glob("points/*/result.json"))
+    wanted = row_predicted(LONG, 1, json.loads(found.read_text()), result("8k", 1))
+    page = (DOCS / "simulated-engine.md").read_text(encoding="utf-8")
+    assert [line for line in page.splitlines() if line.startswith(wanted)], wanted
