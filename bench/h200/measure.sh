@@ -4,7 +4,7 @@
 #   bench/h200/measure.sh PART OUT      PART: start | fixed | agentic | live
 #
 # Needs: INFEROMETER (a command), MODELS (a folder with qwen3-8b: config and tokenizer), SESSIONS (a
-# session file: `inferometer workload sample TRACES --max-context 131072`), VLLM_ENV (variables that vLLM is started with, NAME=VALUE words).
+# session file: `inferometer workload sample TRACES --max-context 131072`), SERVER_ENV (variables that vLLM is started with, NAME=VALUE words).
 set -u
 part=$1 out=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ known=(--hardware h200 --precision bf16 --tokenizer "$model")
 
 serve() {  # a server that outlives this part
     # shellcheck disable=SC2086
-    setsid env $VLLM_ENV python3 -m vllm.entrypoints.openai.api_server --model "$model" \
+    setsid env $SERVER_ENV python3 -m vllm.entrypoints.openai.api_server --model "$model" \
         --served-model-name m --load-format dummy --host 127.0.0.1 --port $port \
         --attention-backend FLASH_ATTN --generation-config vllm --gpu-memory-utilization 0.9 \
         --hf-overrides '{"max_position_embeddings": 131072}' --max-model-len 131072 --max-num-seqs 256 --max-num-batched-tokens 8192 \
@@ -32,7 +32,7 @@ serve() {  # a server that outlives this part
 case $part in
 start)  # one point with the whole path: start, ready, measure, stop; then a server for the rest
     printf 'models: { qwen3-8b: %s }\nenv:\n' "$model" >/tmp/site.yaml
-    for word in $VLLM_ENV; do printf '  %s: "%s"\n' "${word%%=*}" "${word#*=}" >>/tmp/site.yaml; done
+    for word in $SERVER_ENV; do printf '  %s: "%s"\n' "${word%%=*}" "${word#*=}" >>/tmp/site.yaml; done
     mkdir -p /tmp/plan && cp -r "$here/master.yaml" "$here/runners.yaml" "$here/recipes" /tmp/plan
     printf -- '- workload: { tokenizer: %s }\n' "$model" >/tmp/plan/recipes/tokenizer.yaml
     $INFEROMETER run /tmp/plan/master.yaml --runners /tmp/plan/runners.yaml --scenario fixed --conc 8 \
@@ -47,7 +47,7 @@ fixed)
         --concurrency 1,4,16 "${known[@]}" --out "$out/run-8k" --format json
     for conc in 1 32 128; do
         # shellcheck disable=SC2086
-        env $VLLM_ENV python3 -m vllm.entrypoints.cli.main bench serve --backend openai-chat \
+        env $SERVER_ENV python3 -m vllm.entrypoints.cli.main bench serve --backend openai-chat \
             --endpoint /v1/chat/completions --base-url $url --model m --tokenizer "$model" \
             --dataset-name random --random-input-len 1024 --random-output-len 256 --ignore-eos \
             --num-prompts $((conc * 6 + 14)) --max-concurrency $conc --save-result \

@@ -17,6 +17,7 @@ from inferometer.analyze.series import (
     Histogram,
     Series,
     difference,
+    edges_note,
     highest,
     histogram,
     quantile,
@@ -72,6 +73,26 @@ def test_a_counter_that_falls_is_a_reset_and_none_outside_matters() -> None:
     assert difference(before_and_after, SPAN).value == pytest.approx(80)
 
 
+def test_a_jump_at_an_edge_is_told_and_steady_growth_is_not() -> None:
+    steady = points(*((at, at) for at in range(0, 10_001, 400)))
+    assert edges_note(steady, SPAN) is None
+    # A prompt of 122,180 tokens in the 0.33 s around the opening, as live replies had it.
+    jump = points((0, 0), (900, 0), (1_230, 122_180), (5_000, 500_000), (9_500, 950_000))
+    assert edges_note(jump, SPAN) == "up to 10% off: it jumped between the scrapes around an edge"
+    at = [(0, 0.0), (900, 0.0), (1_230, 122_180.0), (5_000, 500_000.0), (9_500, 950_000.0)]
+    assert "jumped" in (figures(samples("prompt_tokens", at))["engine_input_tok_s"].why or "")
+
+
+def test_histograms_read_by_their_timetable_are_not_told_as_far_apart() -> None:
+    late = [(0, 0.0), (3_004, 3.0), (6_008, 6.0), (9_012, 9.0)]
+    missed = [late[0], late[2], late[3]]
+    for at, told in ((late, False), (missed, True)):
+        found = [s for le in ("1", "+Inf") for s in samples("ttft_s", at, f"engine=vllm,le={le}")]
+        found += samples("ttft_s_sum", at)
+        for name in ("engine_ttft_p50_s", "engine_ttft_mean_s"):
+            assert ("apart" in (figures(found)[name].why or "")) is told, name
+
+
 def test_edges_far_apart_are_told() -> None:
     assert difference(points((0, 0), (9_500, 95)), SPAN).why == (
         "scrapes around an edge are 9.5 s apart"
@@ -118,6 +139,43 @@ def test_a_quantile_is_linear_inside_its_bucket() -> None:
     # The first bucket begins at 0.
     low = Histogram(np.array([0.4, np.inf]), np.array([8.0, 8.0]))
     assert quantile(low, 50).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "counts", "total", "p50", "p90"),
+    [
+        # vLLM's waits with eight lanes on an H200: all in the first bucket, 8.7 us in the mean.
+        ((0.3, 0.5), (279, 279), 279 * 8.708e-6, 2 * 8.708e-6, 10 * 8.708e-6),
+        # and its first tokens of 8,192 tokens with one: all between 0.1 and 0.25, 216 ms.
+        ((0.04, 0.1, 0.25), (0, 0, 41), 41 * 0.21623, 0.18246, 0.235),
+    ],
+)
+def test_a_quantile_leaves_room_for_the_sum(
+    bounds: tuple[float, ...], counts: tuple[int, ...], total: float, p50: float, p90: float
+) -> None:
+    found = Histogram(np.array([*bounds, np.inf]), np.array([*counts, counts[-1]], np.float64))
+    assert quantile(found, 50, total).value == pytest.approx(p50, rel=1e-3)
+    assert quantile(found, 90, total).value == pytest.approx(p90, rel=1e-3)
+    assert type(quantile(found, 50, total).value) is float  # numpy's own is not written as JSON
+    assert "by the sum of all" in (quantile(found, 50, total).why or "")
+    assert "by the sum of all" not in (quantile(found, 50).why or "")
+
+
+@given(st.lists(st.floats(0, 99), min_size=100, max_size=200), st.sampled_from((50, 90, 99)))
+def test_what_the_sum_rules_out_is_never_the_true_quantile(
+    values: list[float], percent: int
+) -> None:
+    bounds = np.array([1, 10, 100, np.inf], np.float64)
+    counts = np.array([sum(v <= bound for v in values) for bound in bounds], np.float64)
+    found = Histogram(bounds, counts)
+    plain, room = quantile(found, percent).value, quantile(found, percent, sum(values)).value
+    assert plain is not None
+    assert room is not None
+    true = sorted(values)[int(np.ceil(percent / 100 * len(values))) - 1]
+    if room < plain:
+        assert true <= room + 1e-6
+    if room > plain:
+        assert true >= room - 1e-6
 
 
 def test_a_quantile_needs_its_number_of_observations() -> None:

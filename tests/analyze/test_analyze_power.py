@@ -108,7 +108,9 @@ def test_an_energy_counter_is_compared_where_some_readings_lack_it() -> None:
     counter = [Sample(s * NS, "gpu.energy_j", "a", s * 300.0) for s in range(-1, 12, 3)]
     found = power_figures(steady("a", 300.0) + counter, report("a"), ten_seconds(), RATES)
     assert found["energy_j"].value == pytest.approx(3_000)
-    assert found["energy_j"].why == "board power, instant, by nvml; its energy counter agrees"
+    assert (
+        found["energy_j"].why == "board power, instant, by nvml; its energy counter agrees (+0.0%)"
+    )
     double = [replace(s, value=2 * s.value) for s in counter]
     wrong = power_figures(steady("a", 300.0) + double, report("a"), ten_seconds(), RATES)
     assert wrong["energy_j"].why == "a: its energy counter says 6000 J, not 3000 J"
@@ -132,6 +134,23 @@ def test_memory_that_no_process_shows_is_taken_from_the_machine() -> None:
     up_already = host_figures([*before, *later], ten_seconds())["host_memory_taken_bytes"]
     assert up_already.value is None
     assert "was up already" in (up_already.why or "")
+
+
+def test_of_an_engine_that_was_up_already_the_reason_is_told() -> None:
+    memory = [Sample(-9 * NS, "host.memory_used_bytes", "", 10e9)]
+    memory += steady("", 12e9, "host.memory_used_bytes")
+    engine = steady("", 9e9, "engine.resident_bytes")
+    unknown = host_figures(memory, ten_seconds(), up_already=True)
+    assert "its processes were not found" in (unknown["engine_cpu_share"].why or "")
+    assert "its processes were not found" in (unknown["host_other_cpu_share"].why or "")
+    found = host_figures([*memory, *engine], ten_seconds(), up_already=True)
+    assert found["engine_resident_bytes"].value == 9e9
+    # What it holds was there before, found or not.
+    assert found["host_memory_taken_bytes"].value is None
+    assert "not found" not in (found["engine_cpu_share"].why or "")
+    alone = replace(report("a"), chosen_by="all")
+    shared = gpu_figures([], alone, ten_seconds())["gpu_shared_share"]
+    assert shared == (None, "whose processes are on the GPUs was not known")
 
 
 def test_a_wall_clock_that_steps_invalidates_energy() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from analyze_factory import inputs, record, window, with_client
 
+from inferometer import metrics
 from inferometer.analyze import Code, analyze_point
 from inferometer.analyze.selfcheck import Counter
 from inferometer.analyze.verdict import Evidence, judge
@@ -47,6 +48,7 @@ CASES: tuple[tuple[Code, str, dict[str, Any]], ...] = (
     (Code.FAILED_SHARE, "invalid", {"ok": 899, "failures": {"timeout": 60, "connect": 41}}),
     (Code.FAILED_SHARE, "degraded", {"ok": 989, "failures": {"timeout": 11}}),
     (Code.CENSORED_SHARE, "degraded", {"ok": 989, "censored": 11}),
+    (Code.CENSORED_SHARE, "degraded", {"ok": 93, "censored": 2}),
     (Code.CONTEXT_OVERFLOW, "degraded", {"ok": 989, "context_overflows": 11}),
     (Code.SHORT_WINDOW, "invalid", {"window": window(complete=False, stop_reason="stopped")}),
     (Code.SHORT_WINDOW, "invalid", {"window": replace(window(), declared_s=10.002)}),
@@ -96,6 +98,8 @@ JUST_BELOW: tuple[dict[str, Any], ...] = (
     {"ok": 6},
     {"ok": 990, "failures": {"timeout": 10}},
     {"ok": 990, "censored": 10},
+    {"ok": 93, "censored": 1},
+    {"ok": 6, "censored": 1},
     {"gpu_held_share": 0.02},
     {"gpu_shared_share": 0.0},
     {"gpu_throttled_share": 0.01},
@@ -261,3 +265,10 @@ def test_labels_say_what_is_no_fault() -> None:
     assert result.verdict.level == "valid"
     long = inputs(run(10), agentic=True, span=window(0, 900_000))
     assert analyze_point(long).verdict.labels == ()
+
+
+def test_one_censored_request_is_beyond_every_percentile_that_is_given() -> None:
+    for ok in range(1, 300):
+        percent = metrics.highest_supported(ok, (50, 75, 90, 95, 99))
+        # Its share of all is below what the highest percentile leaves above itself.
+        assert percent is None or (100 - percent) * (ok + 1) > 100

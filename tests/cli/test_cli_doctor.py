@@ -21,7 +21,7 @@ def test_a_log_with_a_known_failure(tmp_path: Path) -> None:
     log.write_text("01-02 03:04:05 Starting to load model\nCUDA out of memory. Tried 2 GiB\n")
     said = call("doctor", log)
     assert said.code == 0
-    assert "loading weights after 0 s (line 1)" in said.out
+    assert "loading weights after 0 s of log (line 1)" in said.out
     assert "failure: out of GPU memory (line 2): CUDA out of memory" in said.out
 
 

@@ -13,6 +13,7 @@ import pytest
 from inferometer.load.crew import Crew
 from inferometer.load.headcount import LANES_A_WORKER, workers_for
 from inferometer.load.wire import Abort, FrameReader, FrameWriter, Post, Pulse
+from inferometer.load.worker import Worker
 from inferometer.load.worker_transport import Account
 
 
@@ -106,3 +107,14 @@ def test_a_workers_account() -> None:
     assert account.tokens == 40
     account.finished_tokens = 50
     assert account.tokens == 50, "outcomes that came after the last pulse count"
+
+
+def test_an_idle_worker_that_something_wakes_was_not_late() -> None:
+    # As by a server that closes a kept connection after its five seconds, for nobody to wait for.
+    ours, theirs = socket.socketpair()
+    worker = Worker(theirs)
+    with theirs, worker._stamping:
+        worker._probe_ns -= 5 * 10**9
+        ours.close()
+        worker.run()
+    assert worker._lags_ns == []

@@ -101,3 +101,23 @@ def test_a_burning_stranger_is_seen_and_a_burning_engine_is_the_engines() -> Non
     assert 0 < shares["engine.shared_once_bytes"] <= shares["engine.resident_bytes"]
     assert shares["host.memory_used_bytes"] > 0
     assert abs(shares["host.clock_step_s"]) < 60
+
+
+def test_what_an_engine_took_before_it_was_found_is_in_no_share(proc: Path) -> None:
+    mine = sorted(os.sched_getaffinity(0))[0]
+    found: frozenset[int] = frozenset()
+    watcher = HostWatcher(lambda: found, proc)
+
+    def told(busy: int) -> list[str]:
+        (proc / "stat").write_text(f"cpu{mine} {busy} 0 0 0 0 0 0 0 0 0\n")
+        before = len(watcher.samples)
+        watcher._take()
+        names = (sample.name for sample in watcher.samples[before:])
+        return [name for name in names if name.endswith("cpu_share")]
+
+    assert told(100) == []
+    assert told(110) == ["host.client_cpu_share"]
+    found = frozenset({20})
+    assert told(120) == []  # its 1.5 s were not taken since the last time
+    assert told(130) == ["host.client_cpu_share", "host.engine_cpu_share", "host.other_cpu_share"]
+    assert [s.value for s in watcher.samples if s.name == "host.engine_cpu_share"] == [0.0]

@@ -58,6 +58,15 @@ class Scraped:
         figure = series.difference(self._from_zero(values, name), window)
         return Figure(figure.value, _joined(self._means(labels, name, tier), figure.why))
 
+    def rate(self, name: str, window: Window) -> Figure:
+        """The same a second; a note where a jump at an edge of the window makes it uncertain."""
+        grown = self.counter(name, window)
+        if grown.value is None or window.seconds <= 0:
+            return Figure(None, grown.why or "the window is empty")
+        found = self._find(name)
+        jump = None if found is None else series.edges_note(self._from_zero(found[1], name), window)
+        return Figure(grown.value / window.seconds, _joined(grown.why, jump))
+
     def gauge(self, name: str, window: Window, how: Callable[[Series, Window], Figure]) -> Figure:
         """Its mean or its highest over the window."""
         found = self._find(name)
@@ -90,10 +99,18 @@ class Scraped:
         if found is None:
             return dict.fromkeys(keys, Figure(None, why))
         note = _joined(self._means(next(iter(buckets.values()))[0], name), why)
-        figures = {f"p{percent}": series.quantile(found, percent) for percent in PERCENTS}
-        total = self.counter(f"{name}_sum", window)
+        total = self._sum(name, window)
+        figures = {f"p{each}": series.quantile(found, each, total.value) for each in PERCENTS}
         figures["mean"] = _ratio(total, Figure(found.total), "nothing observed in the window")
         return {key: Figure(each.value, _joined(note, each.why)) for key, each in figures.items()}
+
+    def _sum(self, name: str, window: Window) -> Figure:
+        """Of all observations of a histogram, which its buckets are read together with."""
+        found = self._find(f"{name}_sum")
+        if found is None:
+            return Figure(None, self.missing(name))
+        values = self._from_zero(found[1], f"{name}_sum")
+        return series.difference(values, window, series.HISTOGRAM_GAP_S)
 
     def missing(self, name: str, tier: str | None = None) -> str:
         """Why a series is not there."""
@@ -161,8 +178,8 @@ def engine_figures(
         "engine_running_while_waiting": scraped.while_waiting("running", window),
         "engine_kv_use_while_waiting": scraped.while_waiting("kv_use", window),
         "engine_preemptions": scraped.counter("preemptions", window),
-        "engine_input_tok_s": _per_second(scraped.counter("prompt_tokens", window), window),
-        "engine_output_tok_s": _per_second(scraped.counter("generation_tokens", window), window),
+        "engine_input_tok_s": scraped.rate("prompt_tokens", window),
+        "engine_output_tok_s": scraped.rate("generation_tokens", window),
     }
     for name, metric in HISTOGRAMS.items():
         times = scraped.times(name, window)
@@ -232,12 +249,6 @@ def _wanted(target: Target | None) -> Figure:
     if target.length is None:
         return Figure(None, f"the model judges its drafts ({target.said_by})")
     return Figure(target.length, f"synthetic, by {target.said_by}")
-
-
-def _per_second(figure: Figure, window: Window) -> Figure:
-    if figure.value is None or window.seconds <= 0:
-        return Figure(None, figure.why or "the window is empty")
-    return Figure(figure.value / window.seconds, figure.why)
 
 
 def _ratio(part: Figure, whole: Figure, otherwise: str) -> Figure:

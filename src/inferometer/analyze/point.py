@@ -136,7 +136,7 @@ def _figures(
         **token_figures(population),
         **power_figures(inputs.samples, inputs.gpus, windows.rates, rates),
         **gpu_figures(inputs.samples, inputs.gpus, windows.rates),
-        **host_figures(inputs.samples, windows.rates),
+        **host_figures(inputs.samples, windows.rates, up_already=_up_already(inputs)),
         **engine_figures(
             inputs.samples, inputs.metrics, windows.rates, acceptance_target(inputs.plan)
         ),
@@ -146,6 +146,12 @@ def _figures(
     if inputs.plan.workload.replies == "live":
         found |= live_figures(population)
     return found | open_loop_figures(population, windows, inputs.client) if open_loop else found
+
+
+def _up_already(inputs: PointInputs) -> bool:
+    """Whether the engine was there before the run: its plan starts none."""
+    started = bool(inputs.plan.argv or inputs.plan.launches)
+    return inputs.clock == "real" and not started
 
 
 def _counts(

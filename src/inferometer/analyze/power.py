@@ -16,6 +16,12 @@ from inferometer.metrics import Figure, PowerSeries
 
 NOT_WATCHED = "GPUs were not watched"
 NO_SAMPLES = "not watched, or nothing told in the window"
+NOT_FOUND = (
+    "the engine was up already, and its processes were not found: its port is not of this machine, "
+    "is not ours to look into, or belongs to what holds no GPU"
+)
+UP_ALREADY = "the engine was up already: what it holds was there before"
+NOT_TOLD_APART = "whose processes are on the GPUs was not known"
 
 
 def power_figures(
@@ -48,32 +54,43 @@ def gpu_figures(
     throttle = values("gpu.throttle").astype(np.int64)
     hot = Throttle.THERMAL | Throttle.HARDWARE
     others = values("gpu.other_processes")
+    shared = _mean((others > 0).astype(np.float64))
+    if report is not None and report.chosen_by not in (None, "processes"):
+        shared = _otherwise(shared, NOT_TOLD_APART)
     return {
         "gpu_sm_clock_mhz": _mean(values("gpu.sm_clock_mhz")),
         "gpu_temperature_c": _most(values("gpu.temperature_c")),
         "gpu_memory_used_bytes": _most(values("gpu.memory_used_bytes")),
         "gpu_throttled_share": _mean((throttle & hot != 0).astype(np.float64)),
         "gpu_power_capped_share": _mean((throttle & Throttle.POWER != 0).astype(np.float64)),
-        "gpu_shared_share": _mean((others > 0).astype(np.float64)),
+        "gpu_shared_share": shared,
     }
 
 
-def host_figures(samples: Sequence[Sample], window: Window) -> dict[str, Figure]:
-    """Who took the machine's cores, what the engine held of its memory, and the clock."""
+def host_figures(
+    samples: Sequence[Sample], window: Window, *, up_already: bool = False
+) -> dict[str, Figure]:
+    """Who took the machine's cores, what the engine held of its memory, and the clock.
+
+    `up_already`: we did not start the engine.
+    """
 
     def values(name: str) -> metrics.Floats:
         return _inside(samples, name, window)
 
     steps = values("host.clock_step_s")
-    return {
+    found = {
         "host_other_cpu_share": _mean(values("host.other_cpu_share")),
         "engine_cpu_share": _mean(values("host.engine_cpu_share")),
         "engine_resident_bytes": _most(values("engine.resident_bytes")),
         "engine_pss_bytes": _most(values("engine.shared_once_bytes")),
         "engine_pinned_bytes": _most(values("engine.pinned_bytes")),
-        "host_memory_taken_bytes": _taken(samples, window),
-        "clock_step_s": Figure(float(np.ptp(steps))) if len(steps) else Figure(None, NO_SAMPLES),
     }
+    if up_already and found["engine_resident_bytes"].value is None:
+        found = {name: _otherwise(figure, NOT_FOUND) for name, figure in found.items()}
+    taken = Figure(None, UP_ALREADY) if up_already else _taken(samples, window)
+    clock = Figure(float(np.ptp(steps))) if len(steps) else Figure(None, NO_SAMPLES)
+    return found | {"host_memory_taken_bytes": taken, "clock_step_s": clock}
 
 
 def _energy(samples: Sequence[Sample], report: GpuReport | None, window: Window) -> Figure:
@@ -130,7 +147,7 @@ def _taken(samples: Sequence[Sample], window: Window) -> Figure:
     if first is None or most.value is None:
         return Figure(None, NO_SAMPLES)
     if not any(s.name.startswith("engine.resident") and s.at_ns > first.at_ns for s in samples):
-        return Figure(None, "the engine was up already: what it holds was there before")
+        return Figure(None, UP_ALREADY)
     return Figure(most.value - first.value)
 
 
@@ -153,6 +170,11 @@ def _per(figure: Figure, divisor: float) -> Figure:
     if figure.value is None or divisor <= 0:
         return Figure(None, figure.why or "nothing to divide by")
     return Figure(figure.value / divisor, figure.why)
+
+
+def _otherwise(figure: Figure, why: str) -> Figure:
+    """The figure, or a better reason why there is none."""
+    return Figure(None, why) if figure.value is None else figure
 
 
 def _mean(values: metrics.Floats) -> Figure:

@@ -19,6 +19,11 @@ from inferometer.metrics import Figure, Floats, Ints
 
 MAX_GAP_S = 3.0
 """Longest gap between two scrapes over which a straight line is still believed, as of power."""
+HISTOGRAM_GAP_S = 4.5
+"""Of histograms, which are read every 3 s by the timetable: farther apart is a page that was late
+or missing."""
+EDGES_OPEN = 0.05
+"""One long prompt may be counted at once, just where the window opens: above 5 % it is told."""
 MIN_COVERED = 0.5
 """Share of the window that believed lines must cover for a mean to speak of the window."""
 NS = 1e9
@@ -31,8 +36,9 @@ class Series(NamedTuple):
     values: Floats
 
 
-def difference(series: Series, window: Window) -> Figure:
-    """By how much a counter grew in the window.
+def difference(series: Series, window: Window, apart_s: float = MAX_GAP_S) -> Figure:
+    """By how much a counter grew in the window; a note where the scrapes around an edge are farther
+    apart than `apart_s`.
 
     Null where scrapes do not bracket it, and where the counter fell on the way (a restart).
     """
@@ -48,8 +54,30 @@ def difference(series: Series, window: Window) -> Figure:
     start, end = np.interp([window.start_ns, window.end_ns], at_ns, values)
     edges = (at_ns[min(first + 1, last)] - at_ns[first], at_ns[last] - at_ns[max(last - 1, 0)])
     gap_s = float(max(edges)) / NS
-    note = f"scrapes around an edge are {gap_s:.1f} s apart" if gap_s > MAX_GAP_S else None
+    note = f"scrapes around an edge are {gap_s:.1f} s apart" if gap_s > apart_s else None
     return Figure(float(end - start), note)
+
+
+def edges_note(series: Series, window: Window) -> str | None:
+    """How far off a counter's difference may be for what it jumped by between the scrapes around
+    the window's edges, beyond its usual pace; None where that is little. The window is bracketed.
+    """
+    at_ns, values = series
+    grown = difference(series, window).value
+    if not grown:
+        return None
+    pace = grown / (window.end_ns - window.start_ns)
+    jumped = 0.0
+    for after in (
+        int(np.searchsorted(at_ns, window.start_ns, "right")),
+        int(np.searchsorted(at_ns, window.end_ns, "left")),
+    ):
+        if 0 < after < len(at_ns):
+            usual = pace * float(at_ns[after] - at_ns[after - 1])
+            jumped += max(0.0, float(values[after] - values[after - 1]) - usual)
+    if jumped <= EDGES_OPEN * grown:
+        return None
+    return f"up to {jumped / grown:.0%} off: it jumped between the scrapes around an edge"
 
 
 def time_mean(series: Series, window: Window) -> Figure:
@@ -105,7 +133,7 @@ def histogram(buckets: Mapping[str, Series], window: Window) -> tuple[Histogram 
     found: list[tuple[float, float]] = []
     note = None
     for le, series in buckets.items():
-        figure = difference(series, window)
+        figure = difference(series, window, HISTOGRAM_GAP_S)
         if figure.value is None:
             return None, figure.why
         found.append((float(le), figure.value))
@@ -119,8 +147,9 @@ def histogram(buckets: Mapping[str, Series], window: Window) -> tuple[Histogram 
     return Histogram(bounds, np.maximum.accumulate(counts)), note
 
 
-def quantile(found: Histogram, percent: int) -> Figure:
-    """Estimate of a percentile: linear inside the bucket that holds it, the first one from 0.
+def quantile(found: Histogram, percent: int, total: float | None = None) -> Figure:
+    """Estimate of a percentile: linear inside the bucket that holds it, the first one from 0, and
+    within what `total`, the sum of all observations, leaves room for.
 
     Null below 1 / (1 - XX) observations, and where it lies above the last finite bound.
     """
@@ -136,5 +165,33 @@ def quantile(found: Histogram, percent: int) -> Figure:
     before = found.at_or_below[index - 1] if index else 0.0
     inside = found.at_or_below[index] - before
     share = (rank - before) / inside if inside > 0 else 1.0
+    value = float(low + (high - low) * share)
     note = f"estimate: inside the bucket from {low:g} to {high:g}"
-    return Figure(float(low + (high - low) * share), note)
+    least, most = _room(found, index, rank, total)
+    if value > most:
+        return Figure(most, f"{note}, and at most this by the sum of all")
+    if value < least:
+        return Figure(least, f"{note}, and at least this by the sum of all")
+    return Figure(value, note)
+
+
+def _room(found: Histogram, index: int, rank: float, total: float | None) -> tuple[float, float]:
+    """The least and the most that the value at `rank`, in bucket `index`, can be.
+
+    All observations at the lower bounds of their buckets make the least sum there can be. What is
+    above `rank` in the bucket is no less than the value, so that many times (value - lower bound)
+    comes on top of it and may not exceed `total`. From above likewise.
+    """
+    counts = np.diff(found.at_or_below, prepend=0.0)
+    lows = np.concatenate(([min(0.0, float(found.bounds[0]))], found.bounds[:-1]))
+    low, high = float(lows[index]), float(found.bounds[index])
+    if total is None:
+        return low, high
+    held = counts > 0
+    above = float(found.at_or_below[index]) - rank
+    below = counts[index] - above
+    spare = total - float((counts * lows)[held].sum())
+    short = float((counts[held] * found.bounds[held]).sum()) - total
+    most = low + max(0.0, spare) / above if above > 0 else high
+    least = high - max(0.0, short) / below if below > 0 else low
+    return float(max(low, least)), float(min(high, most))

@@ -143,7 +143,7 @@ def _lines(found: Examined) -> Iterator[str]:
 def _log_lines(log: LogReport) -> Iterator[str]:
     yield f"log: {log.lines:,} lines, {log.bytes / MIB:.1f} MiB"
     for phase in log.phases:
-        at = "" if phase.at_s is None else f" after {phase.at_s} s"
+        at = "" if phase.at_s is None else f" after {phase.at_s} s of log"
         yield f"  {phase.name}{at} (line {phase.line:,})"
     for name, value in log.facts.items():
         yield f"  {name.replace('_', ' ')}: {_fact(name, value)}"

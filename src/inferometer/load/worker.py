@@ -96,7 +96,8 @@ class Worker:
         """Serve until the coordinator closes its end."""
         while self._running:
             self._sending_ns = 0
-            self._poller.dispatch(self._patience_s())
+            patience_s = self._patience_s()
+            self._poller.dispatch(patience_s)
             # Somebody waits for what has ended; what is streaming has its stamps already.
             self._tell_outcomes()
             now_ns = _now_ns()
@@ -106,6 +107,9 @@ class Worker:
                 all_read = self._drain(now_ns)
                 self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
                 self._tell_outcomes()
+            if patience_s is None and not self._flights:
+                # Idle, and woken by a server that closed a kept connection: nobody waited for it.
+                self._probe_ns = now_ns + PROBE_NS
             if now_ns >= self._probe_ns:
                 self._probe(now_ns)
                 self._tell_outcomes()

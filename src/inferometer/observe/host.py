@@ -33,7 +33,7 @@ class CoreTime:
 
 
 class HostWatcher:
-    """Samples once a second; `engine` gives the processes of an engine that we started."""
+    """Samples once a second; `engine` gives the engine's processes, as far as they are known."""
 
     def __init__(self, engine: Callable[[], frozenset[int]], proc: Path = PROC) -> None:
         self.samples: list[Sample] = []
@@ -43,6 +43,7 @@ class HostWatcher:
         self._proc = proc
         self._wall_ns = time.time_ns() - time.monotonic_ns()
         self._before: tuple[int, CoreTime, dict[int, float]] | None = None
+        self._known = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="host", daemon=True)
 
@@ -91,7 +92,10 @@ class HostWatcher:
         ours = family({os.getpid()}, self._proc) - engine
         used = cpu_seconds(ours | engine, self._proc)
         before, self._before = self._before, (at_ns, total, used)
-        if before is None:
+        found = frozenset() if self._known else engine
+        self._known = bool(engine)
+        if before is None or found - before[2].keys():
+            # What an engine took before it was found was not taken since the last time.
             return
         span_s = (at_ns - before[0]) / 1e9 * total.cores
         busy_s = total.busy_s - before[1].busy_s
@@ -100,7 +104,7 @@ class HostWatcher:
         other_s = max(0.0, busy_s - engine_s - ours_s)
         shares = {"client": ours_s}
         if engine:
-            # An engine that was up already may run here too: then the rest is not only others.
+            # One that is not known may run here too: then the rest is not only others.
             shares |= {"engine": engine_s, "other": other_s}
         for name, seconds in shares.items():
             self._add(at_ns, f"host.{name}_cpu_share", min(1.0, seconds / span_s))

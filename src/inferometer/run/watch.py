@@ -4,6 +4,8 @@ machine from before the engine starts, the engine's own metrics once it answers.
 
 from __future__ import annotations
 
+import os
+
 from inferometer.core import EngineTotals, GpuReport, MetricsReport, Sample
 from inferometer.engine.ask import page
 from inferometer.observe.containers import first_processes
@@ -11,6 +13,7 @@ from inferometer.observe.engine_metrics import Scrape, Scraper, Watcher, totals
 from inferometer.observe.gpus import GpuWatcher
 from inferometer.observe.host import HostWatcher
 from inferometer.observe.kvpool import pool_tokens
+from inferometer.observe.listening import engine_listening
 from inferometer.observe.processes import family
 from inferometer.run.engines import RunningEngine
 
@@ -37,6 +40,8 @@ class Watch:
         if engine.pid is not None:
             own = family({engine.pid})
             self._roots = frozenset({engine.pid, *first_processes(own)})
+        else:
+            self._roots = engine_listening(engine.base_url)
         self._gpus.engine_is_up(gpus, self._engine_pids)
         self._scraper = scraper = Scraper(engine.base_url, page)
         self._metrics = Watcher(scraper.scrape, refresh_s=lambda: scraper.refresh_s)
@@ -88,5 +93,9 @@ class Watch:
         return [*self._gpus.samples, *self._host.samples, *scraped]
 
     def _engine_pids(self) -> frozenset[int]:
-        """Every process of the engine that we started; none of one that was up already."""
-        return family(self._roots) if self._roots else frozenset()
+        """Every process of the engine; none of one that was up already and is not to be found."""
+        if not self._roots:
+            return frozenset()
+        own = family(self._roots)
+        # What was up already may be what started us.
+        return own if os.getpid() not in own else own - family({os.getpid()})
