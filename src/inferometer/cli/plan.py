@@ -174,7 +174,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
         nodes=nodes,
     )
     masters, runner_file = master_files(files, runners)
-    configs = load_configs(masters, runner_file)
+    configs = load_configs(masters, runner_file, strict=strict)
     arms = expand_arms(configs, step)
     warnings = [*configs.warnings, *clashes(configs, [point for arm in arms for point in arm])]
     if strict and warnings:
