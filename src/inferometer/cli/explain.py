@@ -31,7 +31,7 @@ def explain(
     key: str,
     names: tuple[str, ...],
     masters: tuple[str, ...],
-    runners: str,
+    runners: str | None,
     compat: bool,
     **asked: Any,
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -55,6 +56,7 @@ class Strict(BaseModel):
         return self
 
 
+@cache
 def _rules(model: type[Strict]) -> list[Callable[[Strict], Iterator[Fault]]]:
     """Those of a model's bases before its own."""
     return [vars(kind)["faults"] for kind in reversed(model.__mro__) if "faults" in vars(kind)]
