@@ -137,6 +137,8 @@ def test_deployments_that_come_with_the_package_are_named_by_a_word() -> None:
         (("launch", KEY, "--conc", "4", "--site", "prt=1"), "--site takes NAME=VALUE with one of"),
         (("launch", KEY, "--conc", "4", "--site", "port=x"), "--site port takes a number, got 'x'"),
         (("explain", KEY, "--conc", "4", "--", "--seq"), "did you mean '--seqs'?"),
+        (("explain", KEY, "--conc", "4", "--seq"), "did you mean '--seqs'?"),
+        (("explain", KEY, "--conc", "4", "--kv-offloadin", "x"), "did you mean '--kv-offloading'?"),
     ],
 )
 def test_mistakes(files: tuple[str, ...], words: tuple[str, ...], message: str) -> None:
@@ -159,6 +161,13 @@ def test_explain_says_where_a_value_is_from(files: tuple[str, ...]) -> None:
         "    {2 * seqs}",
         "    {2 * 4}",
     ]
+
+
+def test_a_flag_of_the_engine_needs_no_dashes_before_it(files: tuple[str, ...]) -> None:
+    separate = call("explain", KEY, *files, "--conc", "4", "--", "--seqs")
+    assert call("explain", KEY, *files, "--conc", "4", "--seqs") == separate
+    assert call("explain", KEY, "--seqs", *files, "--conc", "4") == separate
+    assert "--seqs" in separate.out
 
 
 def test_explain_without_a_name_tells_everything(files: tuple[str, ...]) -> None:

@@ -219,3 +219,23 @@ def test_how_long_the_reference_waits_before_and_after_the_window() -> None:
         if "--benchmark-grace-period" in words:
             wanted = float(words[words.index("--benchmark-grace-period") + 1])
             assert resolve(points()[identity_of_row(row)], packaged()).client.grace_s == wanted
+
+
+@absent
+def test_the_client_of_fixed_lengths_is_the_reference_s() -> None:
+    seen = set()
+    for row in (row for found in rows().values() for row in found):
+        told = flags(row["client"].get("run_benchmark_serving", []))
+        if "--num-prompts" not in told:
+            continue
+        plan = resolve(points()[identity_of_row(row)], packaged())
+        chat = told["--backend"] == ["openai-chat"]
+        assert plan.client.endpoint == ("chat" if chat else "completions")
+        assert told["--num-prompts"] == [str(plan.workload.requests)]
+        assert float(told["--random-range-ratio"][0]) == plan.workload.length_ratio
+        assert told["--input-len"] + told["--output-len"] == [
+            str(plan.workload.isl),
+            str(plan.workload.osl),
+        ]
+        seen.add(chat)
+    assert seen == {True, False}
