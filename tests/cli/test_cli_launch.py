@@ -112,6 +112,23 @@ def test_several_points_are_an_error_that_lists_them(files: tuple[str, ...]) -> 
     assert "--conc 8 --tp 1" in none.err
 
 
+def test_a_point_that_is_declared_twice_is_one(files: tuple[str, ...]) -> None:
+    master = Path(files[1])
+    master.write_text(MASTER.replace("[4, 8]", "[4, 8, 4]"))
+    assert call("launch", KEY, *files, "--conc", "4").code == 0
+
+
+def test_deployments_that_come_with_the_package_are_named_by_a_word() -> None:
+    words = ("dsv41flash-fp4-mi355x-vllm-agentic-dspark", "--config", "newer", "--conc", "128")
+    said = call("launch", *words)
+    argv = json.loads(said.out)["argv"]
+    assert argv[argv.index("--max-cudagraph-capture-size") + 1] == "1024"
+    told = call("explain", *words, "--", "--max-cudagraph-capture-size").out
+    assert "{graph_cap(verify_tokens(128, 5), 8, 1024)}" in told
+    both = call("launch", *words, "--config", "quickstart")
+    assert (both.code, both.err) == (2, "error: newer stands alone; name it without other files\n")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -120,6 +137,8 @@ def test_several_points_are_an_error_that_lists_them(files: tuple[str, ...]) -> 
         (("launch", KEY, "--conc", "4", "--site", "prt=1"), "--site takes NAME=VALUE with one of"),
         (("launch", KEY, "--conc", "4", "--site", "port=x"), "--site port takes a number, got 'x'"),
         (("explain", KEY, "--conc", "4", "--", "--seq"), "did you mean '--seqs'?"),
+        (("explain", KEY, "--conc", "4", "--seq"), "did you mean '--seqs'?"),
+        (("explain", KEY, "--conc", "4", "--kv-offloadin", "x"), "did you mean '--kv-offloading'?"),
     ],
 )
 def test_mistakes(files: tuple[str, ...], words: tuple[str, ...], message: str) -> None:
@@ -142,6 +161,13 @@ def test_explain_says_where_a_value_is_from(files: tuple[str, ...]) -> None:
         "    {2 * seqs}",
         "    {2 * 4}",
     ]
+
+
+def test_a_flag_of_the_engine_needs_no_dashes_before_it(files: tuple[str, ...]) -> None:
+    separate = call("explain", KEY, *files, "--conc", "4", "--", "--seqs")
+    assert call("explain", KEY, *files, "--conc", "4", "--seqs") == separate
+    assert call("explain", KEY, "--seqs", *files, "--conc", "4") == separate
+    assert "--seqs" in separate.out
 
 
 def test_explain_without_a_name_tells_everything(files: tuple[str, ...]) -> None:

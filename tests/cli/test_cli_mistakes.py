@@ -74,7 +74,6 @@ def errors(said: Said) -> list[str]:
         ("  multinode: false", "  multinode: 0", 8, "qwen.multinode", "expected true or false"),
         ("[1, 2]", "[]", 14, "[0].conc-list", "expected at least one item"),
         ("[1, 2]", "[1, -2]", 14, "[0].conc-list[1]", "expected a positive integer, got -2"),
-        ("[1, 2]", "[2, 2]", 14, "[0].conc-list[1]", "2 is listed twice"),
         ("runner: sim-h200", "runner: [", 9, "", "not YAML"),
         ("  framework: simulated\n", "", 1, "qwen.framework", "missing"),
     ],

@@ -74,6 +74,7 @@ def test_sound_files_have_none() -> None:
         ("host:5000/vllm", "'host:5000/vllm' has no tag: it is another image tomorrow"),
         ("vllm/vllm-openai:latest", "the tag 'latest' is another image tomorrow"),
         ("vllm/vllm-openai:nightly-TBD", "the tag 'nightly-TBD' is a placeholder"),
+        ("vllm/vllm-openai:TODO", "the tag 'TODO' is a placeholder"),
         ("vllm/vllm-openai:v1-xxx", "the tag 'v1-xxx' is a placeholder"),
         ("vllm/vllm-openai@sha256:ab", None),
         ("nvcr.io#nvidia/tritonserver:25.1", None),
@@ -172,6 +173,19 @@ def test_a_point_declared_twice() -> None:
     text = AGENTIC + "      - { tp: 4, ep: 1, kv-offloading: none, conc-list: [2, 4] }\n"
     message = "point key_agentic_tp4_c2 is declared twice"
     assert findings(text) == [Problem(message, "m.yaml", 1, "key")]
+
+
+def test_a_concurrency_listed_twice() -> None:
+    assert findings(changed(AGENTIC, "[1, 2]", "[1, 2, 1]")) == [
+        Problem("1 is listed twice", "m.yaml", 12, f"{SPACE}[0].conc-list[2]"),
+        Problem("point key_agentic_tp4_c1 is declared twice", "m.yaml", 1, "key"),
+    ]
+
+
+def test_an_empty_search_space() -> None:
+    (arm,) = (line for line in AGENTIC.splitlines() if "tp: 4" in line)
+    text = changed(changed(AGENTIC, arm, ""), "search-space:", "search-space: []")
+    assert findings(text) == [Problem("is empty: nothing is measured", "m.yaml", 11, SPACE)]
 
 
 def test_equal_points_of_two_keys() -> None:

@@ -14,6 +14,7 @@ from inferometer.core import FixedSeqLen, LaunchPlan, Point, RoleLaunch
 from inferometer.errors import InputError
 from inferometer.plan import (
     Recipes,
+    check_launch,
     digest,
     expand,
     load_configs,
@@ -197,6 +198,19 @@ def test_vllm_prefills_and_tilert_decodes_one_at_a_time() -> None:
         assert value(router, "--decode") == "{decode_0_host}:5556:{decode_0_port}"
         assert plan.router is not None
         assert plan.router.version == "0.1.5.post2"
+
+
+def test_each_worker_is_checked_as_the_engine_that_it_starts() -> None:
+    """vLLM prefills, by its own parser; of TileRT none is recorded, which is said."""
+    point, plan = next((point, plan) for point, plan in plans() if point.config == TILERT)
+    prefill, *others = plan.launches
+    wrong = dataclasses.replace(prefill, argv=(*prefill.argv, "--max-num-seqz", "4"))
+    found = check_launch(point, dataclasses.replace(plan, launches=(wrong, *others)))
+    assert [(finding.level, finding.message) for finding in found] == [
+        ("error", "is unknown; did you mean '--max-num-seqs'? (vllm 0.26.0)"),
+        ("note", "no flags are recorded for tilert: not checked"),
+    ]
+    assert [finding.level for finding in check_launch(point, plan)] == ["note"]
 
 
 def test_tilert_refuses_two_at_once() -> None:

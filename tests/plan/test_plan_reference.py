@@ -189,3 +189,53 @@ def test_all_launches_together_are_as_many_as_the_reference_has() -> None:
     assert len(keys_of) == 788
     assert sum(len(keys) > 1 for keys in keys_of.values()) == 35
     assert sum(len(launches) == 1 for launches in launches_of.values()) == 15
+
+
+@absent
+@pytest.mark.parametrize(
+    ("key", "since"), [("dsv4-fp4-mi355x-atom", 64), ("dsv4-fp4-mi355x-atom-mtp", 256)]
+)
+def test_two_batches_overlap_from_where_the_change_log_says(key: str, since: int) -> None:
+    """With drafts the overlap was measured to cost more than it gives at 64 and 128 lanes."""
+    found = [point for point in points().values() if point.config == key]
+    for point in found:
+        plan = resolve(point, packaged())
+        overlaps = point.parallelism.dp_attn and point.conc >= since
+        assert ("--enable-tbo" in plan.argv) == overlaps
+        assert ("GPU_MAX_HW_QUEUES" in plan.env) == overlaps
+    assert {point.conc for point in found if point.parallelism.dp_attn} >= {32, 64, 128}
+
+
+@absent
+def test_how_long_the_reference_waits_before_and_after_the_window() -> None:
+    graces = {
+        (point.conc, resolve(point, packaged()).workload.warmup_grace_s)
+        for point in points().values()
+        if point.config == "dsv4-fp4-mi355x-atom-agentic-mtp"
+    }
+    assert graces == {(c, 1800) for c in (1, 2, 4, 8, 16)} | {(32, 3600), (48, 3600)}
+    for row in (row for found in rows().values() for row in found):
+        words = row["client"].get("replay_extra", "").split()
+        if "--benchmark-grace-period" in words:
+            wanted = float(words[words.index("--benchmark-grace-period") + 1])
+            assert resolve(points()[identity_of_row(row)], packaged()).client.grace_s == wanted
+
+
+@absent
+def test_the_client_of_fixed_lengths_is_the_reference_s() -> None:
+    seen = set()
+    for row in (row for found in rows().values() for row in found):
+        told = flags(row["client"].get("run_benchmark_serving", []))
+        if "--num-prompts" not in told:
+            continue
+        plan = resolve(points()[identity_of_row(row)], packaged())
+        chat = told["--backend"] == ["openai-chat"]
+        assert plan.client.endpoint == ("chat" if chat else "completions")
+        assert told["--num-prompts"] == [str(plan.workload.requests)]
+        assert float(told["--random-range-ratio"][0]) == plan.workload.length_ratio
+        assert told["--input-len"] + told["--output-len"] == [
+            str(plan.workload.isl),
+            str(plan.workload.osl),
+        ]
+        seen.add(chat)
+    assert seen == {True, False}

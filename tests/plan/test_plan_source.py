@@ -138,3 +138,8 @@ def test_real_files_are_read_as_the_safe_loader_reads_them(shared_data: Path, na
     document = read_document(str(path), read_file, "mapping")
     assert document.problems == ()
     assert document.data == yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(InputError, match="larger than 16000000 bytes"):
+        read_file("/dev/zero")

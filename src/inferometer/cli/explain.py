@@ -18,12 +18,13 @@ _WORD = re.compile(r"[a-z_]+")
 EXAMPLES = """\b
 Examples:
   inferometer explain dsv4-fp4-b300-vllm --config nvidia-master.yaml --runners runners.yaml \\
-    --conc 64 --tp 4 -- --max-num-batched-tokens
+    --conc 64 --tp 4 --max-num-batched-tokens
   inferometer explain KEY --config master.yaml --runners runners.yaml --conc 8 workload
 """
 
 
-@click.command(epilog=EXAMPLES)
+# A flag of the engine is no option here, and goes to NAMES.
+@click.command(epilog=EXAMPLES, context_settings={"ignore_unknown_options": True})
 @click.argument("key")
 @click.argument("names", nargs=-1)
 @point_options
@@ -31,16 +32,16 @@ def explain(
     key: str,
     names: tuple[str, ...],
     masters: tuple[str, ...],
-    runners: str,
+    runners: str | None,
     compat: bool,
     **asked: Any,
 ) -> None:
     """Print every value of a point's launch with the file, line and condition of the rule that set
     it, and its expression with the point's values put in.
 
-    NAMES keep some: a flag (after --), a variable, a file, a section such as workload. Values of a
-    deployment of several roles stand under the launch that has them, such as prefill_0; of a role's
-    other launches only what differs is shown.
+    NAMES keep some: a flag (after -- where an option here is called so), a variable, a file, a
+    section such as workload. Values of a deployment of several roles stand under the launch that
+    has them, such as prefill_0; of a role's other launches only what differs is shown.
     """
     choice = chosen(key, masters, runners, compat, asked)
     values = _named(explained(choice.point, choice.recipes), names)
@@ -54,7 +55,8 @@ def _named(values: Sequence[Explanation], names: Sequence[str]) -> list[Explanat
     known = {name for value in values for name in _names(value)}
     for name in names:
         if name not in known:
-            raise InputError(f"no value has the name {name!r}{nearest(name, known)}")
+            options = {text for param in explain.params for text in param.opts}
+            raise InputError(f"no value has the name {name!r}{nearest(name, known | options)}")
     kept = [value for value in values if not names or _names(value) & set(names)]
     used = {word for value in kept for word in _WORD.findall(_written(value))}
     agreed = [value for value in values if "let" in value.target[:2] and value not in kept]

@@ -18,6 +18,7 @@ from inferometer.cli.deployed import (
     file_lines,
     side_lines,
 )
+from inferometer.cli.masters import master_files
 from inferometer.cli.told import tell
 from inferometer.core import FixedSeqLen, LaunchPlan, Point, RouterPlan
 from inferometer.errors import InputError
@@ -43,6 +44,7 @@ EXAMPLES = """\b
 Examples:
   inferometer launch dsv4-fp4-b300-vllm --config nvidia-master.yaml --runners runners.yaml \\
     --conc 64 --tp 4
+  inferometer launch glm5.1-fp8-b200-tilert --config newer --conc 1 --isl 1024
   inferometer launch KEY --config master.yaml --runners runners.yaml --conc 8 \\
     --format shell --site port=8000 --site model_path=/data/model
 """
@@ -61,13 +63,13 @@ def point_options(command: F) -> F:
         click.option("--ep", type=int, help="Expert parallelism."),
         click.option("--tp", type=int, help="Tensor parallelism."),
         click.option("--conc", type=int, required=True, help="Concurrency."),
-        click.option("--runners", type=click.Path(), required=True, help="Runners file."),
+        click.option("--runners", type=click.Path(), help="Runners file of the master files."),
         click.option(
             "--config",
             "masters",
             multiple=True,
             required=True,
-            help="Master file; may be repeated.",
+            help="Master file, may be repeated; or newer, or quickstart, which the package has.",
         ),
     ):
         command = option(command)
@@ -83,14 +85,16 @@ class Chosen:
 
 
 def chosen(
-    key: str, masters: Sequence[str], runners: str, compat: bool, asked: Mapping[str, Any]
+    key: str, files: Sequence[str], runners: str | None, compat: bool, asked: Mapping[str, Any]
 ) -> Chosen:
     """The one point that the options leave. InputError lists the candidates where several are."""
-    configs = load_configs(masters, runners)
+    masters, runner_file = master_files(files, runners)
+    configs = load_configs(masters, runner_file)
     wanted = Selection(keys=(key,), conc=(asked["conc"],))
     points = select(select(expand(configs), Selection(keys=(key,))), wanted)
     left = [point for point in points if _is(point, asked)]
-    if len(left) != 1:
+    # A point that is declared twice is one point.
+    if not left or any(point != left[0] for point in left):
         found = left or points
         what = f"{len(left)} points are left" if left else "no point is as asked"
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
@@ -146,7 +150,7 @@ def _described(point: Point) -> str:
 def launch(
     key: str,
     masters: tuple[str, ...],
-    runners: str,
+    runners: str | None,
     compat: bool,
     form: str,
     site: tuple[str, ...],

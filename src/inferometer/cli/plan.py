@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from inferometer.audit import stored_results
-from inferometer.cli.run import declared_options, master_files, warn
+from inferometer.cli.masters import master_files
+from inferometer.cli.run import declared_options, warn
 from inferometer.cli.told import tell_counted
 from inferometer.core import Point
 from inferometer.errors import InputError
@@ -148,7 +149,8 @@ def plan(  # noqa: PLR0913 - one parameter an option
     form: str,
     chunk: int,
 ) -> None:
-    """Show every point that FILES declare (master files, or the word quickstart).
+    """Show every point that FILES declare (master files, or one word for files
+    that come with the package: quickstart, or newer).
 
     Reads, checks and expands; starts nothing. A filter keeps or drops points as declared: none is
     changed and none is made. The warnings are about the files, whatever is kept of them.
@@ -174,7 +176,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
         nodes=nodes,
     )
     masters, runner_file = master_files(files, runners)
-    configs = load_configs(masters, runner_file)
+    configs = load_configs(masters, runner_file, strict=strict)
     arms = expand_arms(configs, step)
     warnings = [*configs.warnings, *clashes(configs, [point for arm in arms for point in arm])]
     if strict and warnings:

@@ -12,10 +12,10 @@ from inferometer.analyze.goodput import parse_slos
 from inferometer.audit import stored_results
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
+from inferometer.cli.masters import master_files
 from inferometer.cli.output import format_option
 from inferometer.core import Replies
-from inferometer.errors import InputError
-from inferometer.plan import Selection, quickstart_paths
+from inferometer.plan import Selection
 from inferometer.run.job import Sweep
 from inferometer.run.jobs import NO_OVERRIDES, Declared, Overrides, jobs_of_configs
 from inferometer.run.site import Site
@@ -56,19 +56,6 @@ def declared(
 def warn(text: str) -> None:
     """Tell what a person should know of input that is taken all the same."""
     click.echo(f"warning: {text}", err=True)
-
-
-def master_files(files: tuple[str, ...], runners: str | None) -> tuple[tuple[str, ...], str]:
-    """(master files, runner file) of what was typed: `quickstart`, or files."""
-    if "quickstart" in files and len(files) > 1:
-        raise InputError("quickstart stands alone; name it without other files")
-    if files == ("quickstart",):
-        if runners is not None:
-            raise InputError("--runners goes only with master files; quickstart has its own")
-        return quickstart_paths()
-    if runners is None:
-        raise InputError("--runners FILE is needed with master files")
-    return files, runners
 
 
 @click.command(epilog=EXAMPLES)

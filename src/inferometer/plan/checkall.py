@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from inferometer.catalog import flag_schemas
 from inferometer.core import LaunchPlan, Point, RoleLaunch
 from inferometer.errors import InputError
 from inferometer.plan.budget import check_budget
 from inferometer.plan.flagcheck import FlagFinding, Severity, check_flags
+from inferometer.plan.flagwords import commanded
 from inferometer.plan.recipes import Recipes
 from inferometer.plan.resolve import resolve
 
@@ -32,7 +34,7 @@ def check_launch(
     if plan.external is not None:
         found.append(FlagFinding("note", None, EXTERNAL))
     for part in _parts(plan):
-        found += check_flags(part, _engine(point.framework), severity)
+        found += check_flags(part, _engine(point.framework, part), severity)
     return tuple(dict.fromkeys(found))
 
 
@@ -81,7 +83,14 @@ def _part(plan: LaunchPlan, launch: RoleLaunch) -> LaunchPlan:
     return replace(plan, image=launch.image, argv=launch.argv, origins=origins, launches=())
 
 
-def _engine(framework: str) -> str:
-    """The engine inside a framework: `sglang` of `sglang-disagg` and `dynamo-sglang`."""
+def _engine(framework: str, plan: LaunchPlan) -> str:
+    """The engine inside a framework: `sglang` of `sglang-disagg` and `dynamo-sglang`. Where none is
+    inside, what the command starts: vLLM prefills for TileRT.
+    """
     inside = [part for part in framework.split("-") if part in ENGINES]
+    inside += [engine for engine in ENGINES if _starts(plan, engine)]
     return inside[0] if inside else framework
+
+
+def _starts(plan: LaunchPlan, engine: str) -> bool:
+    return any(commanded(plan.argv, schema) is not None for schema in flag_schemas(engine))

@@ -8,7 +8,8 @@ and, for a name that does not exist, the nearest that does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -43,14 +44,22 @@ class Strict(BaseModel):
     )
 
     def faults(self) -> Iterator[Fault]:
-        """Rules between fields; asked only where every field by itself is right."""
+        """Rules between fields, of this class alone: those of its bases are asked too. Where some
+        fields are wrong by themselves, the rules up to the first that reads one of those hold.
+        """
         yield from ()
 
     @model_validator(mode="after")
     def _no_faults(self) -> Self:
-        if found := tuple(self.faults()):
+        if found := tuple(fault for rules in _rules(type(self)) for fault in rules(self)):
             raise PydanticCustomError("faults", "rules between fields", {"faults": found})
         return self
+
+
+@cache
+def _rules(model: type[Strict]) -> list[Callable[[Strict], Iterator[Fault]]]:
+    """Those of a model's bases before its own."""
+    return [vars(kind)["faults"] for kind in reversed(model.__mro__) if "faults" in vars(kind)]
 
 
 def expect(what: str, holds: Callable[[Any], bool]) -> BeforeValidator:
@@ -124,6 +133,7 @@ Share = Annotated[
 ]
 # A list in a file becomes a tuple: the one conversion, since models are frozen.
 Items = Annotated[tuple[T, ...], Field(strict=False)]
+ItemsOrNull = Annotated[Items[T], BeforeValidator(lambda value: [] if value is None else value)]
 # Not min_length: that counts sound items, and so would report a faulty list twice.
 SomeItems = Annotated[Items[T], expect("at least one item", lambda v: v != [])]
 
@@ -153,10 +163,76 @@ def fit(model: type[M], data: object) -> tuple[M | None, list[Fault]]:
         return model.model_validate(data), []
     except ValidationError as error:
         details = error.errors(include_url=False)
-        return None, [fault for detail in details for fault in _plain(model, detail)]
+        found = [fault for detail in details for fault in _plain(model, detail)]
+        return None, found + _Partial(details).faults(model, data, ())
 
 
-def _plain(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Fault]:
+class _Partial:
+    """Rules between fields that pydantic leaves out, since a field of the model or of one below it
+    is wrong: asked of models that lack the wrong fields.
+    """
+
+    def __init__(self, details: Sequence[ErrorDetails]) -> None:
+        self._told = {detail["loc"] for detail in details if detail["type"] == "faults"}
+        self._wrong = {detail["loc"] for detail in details} - self._told
+        extra = (d["loc"][:-1] for d in details if d["type"] == "extra_forbidden")
+        self._misnamed = set(extra)
+        below = (
+            detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))
+        )
+        self._above = set(below)
+
+    def faults(self, model: type[Strict], data: object, where: DataPath) -> list[Fault]:
+        """Of the model at `where` and of all below it."""
+        found: list[Fault] = []
+        self._made(model, data, where, found)
+        return found
+
+    def _made(
+        self, model: type[Strict], data: object, where: DataPath, found: list[Fault]
+    ) -> Strict:
+        given: Mapping[str, object] = data if isinstance(data, Mapping) else {}
+        unsure = where in self._misnamed or where in self._wrong
+        values, lacking = {}, []
+        for name, field in model.model_fields.items():
+            alias = field.alias or name
+            below = (*where, alias)
+            inner = _inner(field.annotation)
+            if alias not in given:
+                lacking += [name] if unsure or field.is_required() else []
+            elif below in self._wrong or (inner is None and below in self._above):
+                lacking.append(name)
+            else:
+                values[alias] = self._value(inner, given[alias], below, found)
+        made = model.model_construct(**values)
+        for name in lacking:
+            made.__dict__.pop(name, None)
+        if where in self._above and where not in self._told:
+            found += (Fault((*where, *path), text) for path, text in _asked(made))
+        return made
+
+    def _value(
+        self, inner: type[Strict] | None, value: Any, where: DataPath, found: list[Fault]
+    ) -> Any:
+        if inner is not None and isinstance(value, Mapping):
+            return self._made(inner, value, where, found)
+        if not isinstance(value, list):
+            return value
+        if inner is None:
+            return tuple(value)
+        return tuple(self._made(inner, item, (*where, i), found) for i, item in enumerate(value))
+
+
+def _asked(partial: Strict) -> Iterator[Fault]:
+    """What the rules find in a model that lacks some of its fields."""
+    for rules in _rules(type(partial)):
+        try:
+            yield from rules(partial)
+        except AttributeError:
+            continue  # it needs what is not there
+
+
+def _plain(model: type[Strict], detail: ErrorDetails) -> Iterator[Fault]:
     """One finding in plain words; a rule between fields may hold several faults."""
     where, context = detail["loc"], detail.get("ctx", {})
     got = describe(detail["input"])
@@ -203,11 +279,11 @@ def _number(value: object) -> str:
     return "an integer of more than 64 bits" if huge else str(value)
 
 
-def _names(model: type[BaseModel]) -> list[str]:
+def _names(model: type[Strict]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _model_at(model: type[BaseModel], where: DataPath) -> type[BaseModel]:
+def _model_at(model: type[Strict], where: DataPath) -> type[Strict]:
     """The model that reads the mapping at `where` below `model`."""
     for part in where:
         found = [f for name, f in model.model_fields.items() if (f.alias or name) == part]
@@ -216,8 +292,8 @@ def _model_at(model: type[BaseModel], where: DataPath) -> type[BaseModel]:
     return model
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
+def _inner(annotation: Any) -> type[Strict] | None:
     """The first model inside an annotation such as `dict[str, M]` or `tuple[M, ...] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
         return annotation
     return next((m for part in get_args(annotation) if (m := _inner(part))), None)

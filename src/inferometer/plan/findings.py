@@ -25,7 +25,7 @@ from inferometer.plan.schema import (
 )
 from inferometer.plan.source import DataPath, Document
 
-PLACEHOLDER = re.compile(r"TBD|XXX", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"TBD|TODO|FIXME|XXX|PLACEHOLDER|CHANGE.?ME", re.IGNORECASE)
 Entry = SingleNodeEntry | MultiNodeEntry
 AgenticScenario = Agentic[SingleNodeAgenticEntry] | Agentic[MultiNodeAgenticEntry]
 MOVING_TAGS = ("latest", "nightly", "main")
@@ -86,8 +86,9 @@ def faults_of(written: Written) -> Iterator[Problem]:
         if not _offloads(arm):
             continue
         if node is None:
+            hint = nearest(written.entry.runner, written.machines.hardware)
             message = f"no hardware entry for runner {written.entry.runner!r}, which says the"
-            yield written.problem(path, f"{message} host memory to share")
+            yield written.problem(path, f"{message} host memory to share{hint}")
         elif (fault := _unshared(arm, node.gpus_per_node)) is not None:
             yield written.problem((*path, *_roles(arm)[0].path), fault)
 
@@ -96,6 +97,7 @@ def findings_of(written: Written) -> Iterator[Problem]:
     """All that is odd about one entry, in the order of its fields."""
     yield from _image(written)
     yield from _label(written)
+    yield from _ladders(written)
     yield from _spreads(written)
     yield from _idle_share(written)
     if isinstance(written.entry, MultiNodeConfig):
@@ -161,6 +163,19 @@ def _label(written: Written) -> Iterator[Problem]:
         hint = nearest(label, known)
         message = f"runner label {label!r} is not defined in {written.runners_file}{hint}"
         yield written.problem(("runner",), message)
+
+
+def _ladders(written: Written) -> Iterator[Problem]:
+    for path, arms in written.entry.scenarios.spaces():
+        if not arms:
+            yield written.problem(path, "is empty: nothing is measured")
+        for index, arm in enumerate(arms):
+            seen: set[int] = set()
+            for place, conc in enumerate(arm.conc_list or ()):
+                if conc in seen:
+                    message = f"{conc} is listed twice"
+                    yield written.problem((*path, index, "conc-list", place), message)
+                seen.add(conc)
 
 
 def _spreads(written: Written) -> Iterator[Problem]:

@@ -35,8 +35,12 @@ class Configs:
     warnings: tuple[Problem, ...]
 
 
-def load_configs(paths: Sequence[str], runners: str, read: Read = read_file) -> Configs:
-    """Read and check master files and a runner file. InputError holds every problem of them all."""
+def load_configs(
+    paths: Sequence[str], runners: str, read: Read = read_file, strict: bool = False
+) -> Configs:
+    """Read and check master files and a runner file. InputError holds every problem of them all,
+    and where `strict` every warning too.
+    """
     problems: list[Problem] = []
     warnings: list[Problem] = []
     machines = _load_runners(runners, read, problems, warnings)
@@ -54,7 +58,7 @@ def load_configs(paths: Sequence[str], runners: str, read: Read = read_file) -> 
                 problems += faults_of(written)
                 warnings += findings_of(written)
     if problems or machines is None:
-        raise InputError(*problems)
+        raise InputError(*problems, *(warnings if strict else ()))
     return Configs(tuple(configs.values()), machines, tuple(warnings))
 
 

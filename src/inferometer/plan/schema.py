@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Generic, Literal, TypeVar
 
+from pydantic import Field
+
 from inferometer.plan.fields import (
     MAX_LADDER,
     Count,
     Fault,
     Flag,
     Items,
+    ItemsOrNull,
     Lanes,
     PositiveInt,
     Share,
@@ -66,11 +69,6 @@ class Ladder(Strict):
             yield Fault((), "give conc-start and conc-end, or conc-list")
         elif start > end:
             yield Fault(("conc-end",), f"{end} is below conc-start, which is {start}")
-        seen: set[int] = set()
-        for index, conc in enumerate(self.conc_list or ()):
-            if conc in seen:
-                yield Fault(("conc-list", index), f"{conc} is listed twice")
-            seen.add(conc)
 
 
 class SingleNodeEntry(Ladder):
@@ -86,7 +84,6 @@ class SingleNodeEntry(Ladder):
     router: Router | None = None
 
     def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
         yield from _dcp_divides(self.tp, self.dcp_size)
 
 
@@ -97,7 +94,6 @@ class SingleNodeAgenticEntry(SingleNodeEntry):
     kv_offload_backend: KvBackend | None = None
 
     def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
         yield from _backend_fits(self.kv_offloading, self.kv_offload_backend)
 
 
@@ -112,7 +108,7 @@ class Worker(Strict):
     ep: PositiveInt
     dp_attn: Flag
     hardware: Text | None = None
-    additional_settings: Items[Text] = ()
+    additional_settings: ItemsOrNull[Text] = ()
 
     def faults(self) -> Iterator[Fault]:
         yield from _dcp_divides(self.tp, self.dcp_size)
@@ -131,7 +127,6 @@ class MultiNodeEntry(Ladder):
     kv_p2p_transfer: Text | None = None
 
     def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
         if (self.prefill.hardware is None) != (self.decode.hardware is None):
             role = "prefill" if self.prefill.hardware is None else "decode"
             yield Fault((role,), "give hardware for both roles or for neither")
@@ -144,7 +139,6 @@ class MultiNodeAgenticEntry(MultiNodeEntry):
     kv_offload_backend: KvBackend | None = None
 
     def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
         yield from _backend_fits(self.kv_offloading, self.kv_offload_backend)
 
 
@@ -157,14 +151,14 @@ class Fixed(Strict, Generic[E]):
 
     isl: PositiveInt
     osl: PositiveInt
-    search_space: SomeItems[E]
+    search_space: Items[E]
 
 
 class Agentic(Strict, Generic[A]):
     """Agentic replay. `dram-utilization`: the share of host memory that KV blocks may take."""
 
     dram_utilization: Share | None = None
-    search_space: SomeItems[A]
+    search_space: Items[A]
 
     def faults(self) -> Iterator[Fault]:
         wanting = any(entry.kv_offloading == "dram" for entry in self.search_space)
@@ -182,14 +176,18 @@ class Scenarios(Strict, Generic[E, A]):
         if self.fixed_seq_len is None and self.agentic_coding is None:
             yield Fault((), "expected fixed-seq-len or agentic-coding, got neither")
 
+    def spaces(self) -> Iterator[tuple[DataPath, tuple[E | A, ...]]]:
+        """Every search space, with its path below the config."""
+        for index, fixed in enumerate(self.fixed_seq_len or ()):
+            yield ("scenarios", "fixed-seq-len", index, "search-space"), fixed.search_space
+        for index, agentic in enumerate(self.agentic_coding or ()):
+            yield ("scenarios", "agentic-coding", index, "search-space"), agentic.search_space
+
     def arms(self) -> Iterator[tuple[DataPath, E | A]]:
         """Every search-space entry, with its path below the config."""
-        for i, fixed in enumerate(self.fixed_seq_len or ()):
-            for j, entry in enumerate(fixed.search_space):
-                yield ("scenarios", "fixed-seq-len", i, "search-space", j), entry
-        for i, agentic in enumerate(self.agentic_coding or ()):
-            for j, arm in enumerate(agentic.search_space):
-                yield ("scenarios", "agentic-coding", i, "search-space", j), arm
+        for path, space in self.spaces():
+            for index, arm in enumerate(space):
+                yield (*path, index), arm
 
 
 NativePower = Annotated[Literal["native"], one_of("native")]
@@ -249,7 +247,7 @@ class Runners(Strict):
     """Runner labels with the machines behind each, and what a node of a label has."""
 
     labels: dict[str, SomeItems[Text]]
-    hardware: dict[str, Hardware]
+    hardware: dict[str, Hardware] = Field(default_factory=dict)
 
 
 def _dcp_divides(tp: int, dcp: int) -> Iterator[Fault]:

@@ -27,6 +27,7 @@ DataPath = tuple[str | int, ...]
 """Keys and indices from the top of a document down to one value."""
 
 MAX_BYTES = 16_000_000
+_TOO_LARGE = f"larger than {MAX_BYTES} bytes"
 MAX_NODES = 200_000
 """Values in one document, an alias counted wherever it stands. The largest real file has 12,000."""
 MAX_DEPTH = 40
@@ -78,11 +79,17 @@ def dotted(path: DataPath) -> str:
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a file on disk. InputError where it cannot be read."""
+    """The bytes of a file on disk. InputError where it cannot be read, or has more than MAX_BYTES:
+    no more are read, so that a device without an end is refused too.
+    """
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            found = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
+    if len(found) > MAX_BYTES:
+        raise InputError(Problem(_TOO_LARGE, path))
+    return found
 
 
 def read_document(
@@ -105,7 +112,7 @@ def read_document(
 
 def _compose(path: str, raw: bytes) -> yaml.Node | None:
     if len(raw) > MAX_BYTES:
-        raise InputError(Problem(f"larger than {MAX_BYTES} bytes", path))
+        raise InputError(Problem(_TOO_LARGE, path))
     try:
         text = raw.decode()
         _bound(path, raw, text)
