@@ -36,7 +36,7 @@ from inferometer.workload import (
     stream,
 )
 from inferometer.workload.calibrate import calibrate
-from inferometer.workload.caveats import caveats
+from inferometer.workload.caveats import caveats, headline, over_long, told_over_long
 
 F = TypeVar("F", bound=Callable[..., Any])
 EXAMPLES = """\b
@@ -107,19 +107,18 @@ def validate(path: str, max_context: int | None, form: str, **how: Any) -> None:
     beyond = 0
     for session in stream(Path(source.path), reading):
         if max_context is not None:
-            beyond += sum(t.input_tokens + t.output_tokens > max_context for t in session.turns)
+            beyond += over_long((session,), max_context)
     report = reading.report()
     told = list(caveats(report))
-    if beyond:
-        told.append(f"{beyond:,} turns exceed {max_context:,} tokens, input and output together")
+    if max_context and beyond:
+        told.append(told_over_long(beyond, max_context))
     refused = bool(reading.found) and not (source.options.skip_bad and report.sessions)
     if form == "json":
         _json(_account(reading, report, told) | {"ok": not refused, "over_long": beyond})
         if refused:
             click.get_current_context().exit(InputError.exit_code)
         return
-    formats = ", ".join(f"{count} {name}" for name, count in sorted(reading.formats.items()))
-    click.echo(f"{path}: {report.sessions:,} sound sessions, {report.turns:,} turns ({formats})")
+    click.echo(headline(path, report, reading.formats))
     for line in told:
         click.echo(f"  {line}")
     _tell_skipped(reading, refused)

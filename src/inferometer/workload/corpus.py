@@ -37,6 +37,10 @@ class Corpus(NamedTuple):
 
     sessions: tuple[Session, ...]
     report: ReadReport
+    formats: Mapping[str, int]
+    """Files by the format they were read as."""
+    passed: tuple[Problem, ...]
+    """Problems of sessions that were left out, as asked."""
 
 
 def read_corpus(path: Path, options: ReadOptions | None = None) -> Corpus:
@@ -44,7 +48,7 @@ def read_corpus(path: Path, options: ReadOptions | None = None) -> Corpus:
     reading = Reading(options or ReadOptions())
     sessions = tuple(stream(path, reading))
     reading.finish()
-    return Corpus(sessions, reading.report())
+    return Corpus(sessions, reading.report(), reading.formats, reading.listed())
 
 
 def read_weka(path: Path) -> tuple[Session, ...]:
