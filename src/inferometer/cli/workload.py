@@ -366,10 +366,10 @@ def _tell_skipped(reading: Reading, refused: bool) -> None:
 
 
 def _sum(reading: Reading, report: ReadReport) -> str:
-    return (
-        f"{reading.found:,} problems in {report.skipped:,} sessions; {report.sessions:,} are sound "
-        "and can be used alone with --skip-bad"
-    )
+    rest = "none is sound"
+    if report.sessions:
+        rest = f"{report.sessions:,} are sound and can be used alone with --skip-bad"
+    return f"{reading.found:,} problems in {report.skipped:,} sessions; {rest}"
 
 
 def _json(value: object) -> None:

@@ -127,10 +127,10 @@ def _alike(left: bytes, right: bytes) -> int:
 def _id_array(ids: list[object]) -> Ids | None:
     if not ids:
         return np.empty(0, np.int64)
+    if set(map(type, ids)) != {int}:  # true and false are numbers to numpy
+        return None
     try:
-        array = np.asarray(ids)
-    except ValueError:  # lists inside the list
+        array = np.asarray(ids, np.int64)
+    except OverflowError:
         return None
-    if array.dtype != np.int64 or array.ndim != 1 or array.min() < 0:
-        return None
-    return array.astype(np.int64, copy=False)
+    return array if array.min() >= 0 else None

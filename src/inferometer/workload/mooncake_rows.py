@@ -18,6 +18,7 @@ from inferometer.workload.hashes import Ids, Parsed, misfit
 from inferometer.workload.reading import MAX_TOKENS, Reading
 
 FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "session_id", "delay")
+_KNOWN = frozenset((*FIELDS, "block_size"))
 MAX_MS = 2e12
 Fault = Callable[[str | None, str], None]
 """Notes a problem of the row at hand: its field, and what is wrong."""
@@ -33,6 +34,8 @@ class MooncakeRow(NamedTuple):
     tokens: int
     output: int
     ids: Ids | None
+    highest: int
+    """Of the ids; -1 where there are none."""
     session: str | None
 
 
@@ -126,7 +129,8 @@ def _checked(
         fault("block_size", f"expected {block_size}, got {row['block_size']!r}"[:120])
     if reading.found > before:
         return name
-    reading.unknown.update(set(row) - {*FIELDS, "block_size"})
+    if not row.keys() <= _KNOWN:
+        reading.unknown.update(row.keys() - _KNOWN)
     return MooncakeRow(
         line=place.line or 0,
         at_ms=row.get("timestamp"),
@@ -134,6 +138,7 @@ def _checked(
         tokens=row["input_length"],
         output=row["output_length"],
         ids=ids,
+        highest=-1 if ids is None or not len(ids) else int(ids.max()),
         session=name,
     )
 
@@ -166,7 +171,7 @@ def _ids(parsed: Parsed, row: dict[str, Any], block_size: int, fault: Fault) -> 
     if ids is None:
         fault("hash_ids", "expected a list of integers in [0, 2^63)")
     elif isinstance(tokens, int) and tokens > 0 and (wrong := misfit(len(ids), tokens, block_size)):
-        fault("hash_ids", wrong)
+        fault("hash_ids", f"{wrong}; --block-size asks for another")
     return ids
 
 

@@ -73,7 +73,7 @@ class AgentProfile:
     done, so that contexts end nearer to each other than chance would have them."""
 
     def kind(self, score: float, rng: np.random.Generator) -> float:
-        """What the growths of one agent have in common, as a score; `score` is that of its turns."""
+        """What growths of one agent have in common, a score; `score` is that of its turns."""
         own = max(0.0, self.growth_likeness - self.growth_with_turns**2)
         return self.growth_with_turns * score + math.sqrt(own) * float(rng.standard_normal())
 
