@@ -14,7 +14,7 @@ from inferometer.workload.shape import Shape, measure
 QUARTILES = (0.25, 0.5, 0.75)
 DECILES = (0.1, *QUARTILES, 0.9)
 SHORT = 20_000
-"""Tokens, below which a sub-agent has just begun. Few of its contexts are between 18,000 and 28,000:
+"""Tokens: below, a sub-agent has just begun. Few of its contexts are between 18,000 and 28,000:
 a quantile that falls there moves by thousands for a per cent of the turns, so they are counted."""
 
 

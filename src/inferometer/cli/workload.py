@@ -275,22 +275,26 @@ def _typed(how: dict[str, Any]) -> dict[str, Any]:
     return typed
 
 
-def _opened(text: str, seed: int, how: dict[str, Any]) -> tuple[Iterable[Session], Reading | None]:
-    """The sessions that a text names; with a reading to finish where they are read as they come."""
+def _opened(
+    text: str, seed: int, how: dict[str, Any], *, keeps: bool
+) -> tuple[Iterable[Session], Reading | None]:
+    """The sessions that a text names; with a reading to finish where they are read as they come.
+    `keeps`: with fields that their format does not have.
+    """
     drawn = drawn_sessions(text, seed)
     if drawn is not None:
         return drawn, None
     if not isinstance(source_of(text), PathSource):
         return named_sessions(text, seed).sessions, None
     source = _path_of(text, how)
-    reading = Reading(source.options)
+    reading = Reading(source.options, keeps=keeps)
     return stream(Path(source.path), reading), reading
 
 
 def _sessions(
     text: str, seed: int, how: dict[str, Any]
 ) -> tuple[tuple[Session, ...], Reading | None]:
-    opened, reading = _opened(text, seed, how)
+    opened, reading = _opened(text, seed, how, keeps=False)
     sessions = tuple(opened)
     if reading:
         reading.finish()
@@ -305,7 +309,7 @@ def _write(
     some: Callable[[Iterable[Session]], Iterable[Session]],
 ) -> tuple[int, Reading | None]:
     """Write the sessions that are wanted. Raises InputError where there are none, or problems."""
-    opened, reading = _opened(text, seed, how)
+    opened, reading = _opened(text, seed, how, keeps=True)
     writer, count = SessionWriter(target, family_of(text)), 0
     for session in some(opened):
         writer.write(session)

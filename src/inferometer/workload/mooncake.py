@@ -133,7 +133,7 @@ class _Trace:
         contexts = self._contexts(own)
         turns: list[Turn] = []
         for row, (ids, tokens) in zip(own, contexts, strict=True):
-            turn = single(ids, tokens, max(1, row.output))
+            turn = single(ids, tokens, max(1, row.output), row.extra)
             if turns:
                 index = len(turns)
                 gap_ns = _gap_ns(own[index - 1], row)

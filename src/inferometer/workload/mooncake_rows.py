@@ -37,6 +37,8 @@ class MooncakeRow(NamedTuple):
     highest: int
     """Of the ids; -1 where there are none."""
     session: str | None
+    extra: Mapping[str, Any] | None
+    """Fields that the format does not have, where they are kept."""
 
 
 class Votes(NamedTuple):
@@ -129,8 +131,10 @@ def _checked(
         fault("block_size", f"expected {block_size}, got {row['block_size']!r}"[:120])
     if reading.found > before:
         return name
+    extra = None
     if not row.keys() <= _KNOWN:
         reading.unknown.update(row.keys() - _KNOWN)
+        extra = {key: row[key] for key in row if key not in _KNOWN} if reading.keeps else None
     return MooncakeRow(
         line=place.line or 0,
         at_ms=row.get("timestamp"),
@@ -140,6 +144,7 @@ def _checked(
         ids=ids,
         highest=-1 if ids is None or not len(ids) else int(ids.max()),
         session=name,
+        extra=extra,
     )
 
 
