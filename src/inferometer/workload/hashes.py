@@ -30,9 +30,11 @@ class Parsed:
     def __init__(self, text: bytes) -> None:
         """Raises orjson.JSONDecodeError with the place in the text as it is."""
         self._arrays: list[Ids] = []
+        if len(text) < WORTH_IT:
+            self.value: Any = orjson.loads(text)
+            return
         try:
-            short = len(text) < WORTH_IT
-            self.value: Any = orjson.loads(text if short else self._without_lists(text))
+            self.value = orjson.loads(self._without_lists(text))
         except ValueError:  # of a list or of the rest: as it stands, for the place and the words
             self._arrays = []
             self.value = orjson.loads(text)

@@ -45,6 +45,7 @@ class _Trace:
 
     def __init__(self, file: Path, reading: Reading) -> None:
         self._file = file
+        self._name = file.name
         self._reading = reading
         self._size = reading.options.block_size or BLOCK_SIZE
         self._votes = votes(file)
@@ -90,7 +91,7 @@ class _Trace:
 
     def _taken(self, row: MooncakeRow) -> Iterator[Placed]:
         if row.session is None:
-            session = self._session(f"{self._file.name}:{row.line}", [row])
+            session = self._session(f"{self._name}:{row.line}", [row])
             yield Placed(session, row.line, named=False)
             return
         self._open[row.session].append(row)

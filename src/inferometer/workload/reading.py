@@ -152,10 +152,10 @@ class Reading:
             self.tally["duplicates"] += 1
             return None
         size = session.block_size
-        group = self._sizes.setdefault(size, _OfSize())
+        if (group := self._sizes.get(size)) is None:
+            group = self._sizes[size] = _OfSize()
         group.add(session, (file, placed.line))
-        wanted = self.block_size or next(iter(self._sizes))
-        if size != wanted:
+        if size != (self.block_size or next(iter(self._sizes))):
             return None
         self.tally["sessions"] += 1
         self.tally["turns"] += len(session.turns)
