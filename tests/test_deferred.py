@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from inferometer import catalog, plan, report, store, workload
+from inferometer import analyze, catalog, plan, report, store, workload
 from inferometer.deferred import Deferred, by_name
 
 HEAVY = ("duckdb", "pydantic", "plotly", "rich", "yaml", "aiohttp", "tokenizers", "jinja2")
@@ -29,7 +29,7 @@ def test_a_missing_name_is_an_attribute_error() -> None:
         by_name("inferometer.store", {"format": "FORMAT"})("nothing")
 
 
-PACKAGES = (catalog, plan, report, store, workload)
+PACKAGES = (analyze, catalog, plan, report, store, workload)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
@@ -43,6 +43,22 @@ def test_every_public_name_is_found(package: object) -> None:
 def test_the_load_process_is_light() -> None:
     code = (
         "import sys, inferometer.run.loadserve;"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    assert _said(code) == ["[]"]
+
+
+def test_bench_starts_its_load_before_it_imports_what_judges_and_draws() -> None:
+    code = (
+        "import sys, inferometer.cli.bench;"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    assert _said(code) == ["[]"]
+
+
+def test_recorded_sessions_are_read_without_the_generator() -> None:
+    code = (
+        "import sys, inferometer.workload.sources;"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     assert _said(code) == ["[]"]

@@ -7,8 +7,11 @@ Imports nothing of ours; a misspelt name is an AttributeError, as of any module.
 
 from __future__ import annotations
 
+import gc
 import importlib
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -21,7 +24,21 @@ class Deferred:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self._name), name)
+        return getattr(imported(self._name), name)
+
+
+def imported(name: str) -> ModuleType:
+    """The module. What is imported stays: to look for garbage in it meanwhile is a sixth of the
+    time that it takes.
+    """
+    pause = name not in sys.modules and gc.isenabled()
+    if pause:
+        gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        if pause:
+            gc.enable()
 
 
 def by_name(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
@@ -34,6 +51,6 @@ def by_name(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        return getattr(imported(f"{package}.{homes[name]}"), name)
 
     return find

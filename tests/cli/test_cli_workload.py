@@ -179,3 +179,26 @@ def test_mistakes_say_what_to_do(words: tuple[str, ...], told: str) -> None:
     said = call("workload", *words)
     assert said.code == 2
     assert told in said.err
+
+
+def test_a_prediction_tells_once_what_was_decided_on_reading(tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    rows = (
+        '{"timestamp": 0, "input_length": 900, "output_length": 0}',
+        '{"timestamp": 9, "input_length": 300000, "output_length": 5, "tier": 1}',
+        '{"timestamp": -1, "input_length": 900, "output_length": 5}',
+    )
+    path.write_text("\n".join(rows))
+    words = ("--concurrency", "1,2", "--requests", "2", "--warmup", "0", "--out", tmp_path / "run")
+    said = call("predict", "--workload", f"{path}?skip_bad=yes", *words)
+    head, *told = said.err.splitlines()
+    assert head == f"{path}: 2 sound sessions, 2 turns (1 mooncake)"
+    wanted = (
+        "  1 requests were recorded without output; one token is asked for",
+        "  2 requests have no block ids; they share nothing, except within a session",
+        "  1 sessions were left out for their problems",
+        "  1 times a field that the format does not have so: tier",
+        "  1 turns exceed 262,144 tokens, input and output together; they are not sent",
+    )
+    assert [told.count(line) for line in wanted] == [1] * len(wanted)
+    assert [line for line in told if line.startswith(f"warning: {path}:3: timestamp: ")]

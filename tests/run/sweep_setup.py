@@ -117,6 +117,7 @@ def make_sweep(
 class Seen:
     """An observer that keeps what it is told. `on_progress` is called at each progress."""
 
+    lines: list[str] = field(default_factory=list)
     done: int = -1
     points: list[str] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
@@ -125,6 +126,9 @@ class Seen:
     failures: dict[str, str] = field(default_factory=dict)
     ended: bool = False
     on_progress: Callable[[], None] = lambda: None
+
+    def data(self, lines: tuple[str, ...]) -> None:
+        self.lines += lines
 
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         self.done = done

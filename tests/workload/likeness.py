@@ -13,6 +13,9 @@ from inferometer.workload.shape import Shape, measure
 
 QUARTILES = (0.25, 0.5, 0.75)
 DECILES = (0.1, *QUARTILES, 0.9)
+SHORT = 20_000
+"""Tokens: below, a sub-agent has just begun. Few of its contexts are between 18,000 and 28,000:
+a quantile that falls there moves by thousands for a per cent of the turns, so they are counted."""
 
 
 class Bound(NamedTuple):
@@ -42,7 +45,11 @@ BOUNDS: Mapping[str, Bound] = {
     "compacted context": Bound(lambda shape: shape.root.compacted_tokens, QUARTILES, 0.15),
     "compactions": Bound(lambda s: [len(s.root.compacted_tokens) / s.root.followers], (), 0.2),
     "context of a sub-agent": Bound(lambda shape: shape.sub.input_tokens, (0.5, 0.75, 0.9), 0.15),
-    "short context of a sub-agent": Bound(lambda shape: shape.sub.input_tokens, (0.1, 0.25), 0.3),
+    "shortest context of a sub-agent": Bound(lambda shape: shape.sub.input_tokens, (0.1,), 0.05),
+    "short contexts of sub-agents": Bound(
+        lambda s: [tokens < SHORT for tokens in s.sub.input_tokens], (), 0.2
+    ),
+    "longest context of a sub-agent": Bound(lambda shape: shape.sub.highest_tokens, QUARTILES, 0.2),
     "first context of a sub-agent": Bound(lambda shape: shape.sub.first_tokens, QUARTILES, 0.05),
     "growth of a sub-agent": Bound(lambda shape: shape.sub.growth_tokens, DECILES, 0.15),
     "turns of a sub-agent": Bound(lambda shape: shape.sub.turns, QUARTILES, 0.15),

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.core import Session, Turn
 from inferometer.errors import InputError
-from inferometer.workload import ReadOptions, SessionWriter, named, read_corpus, synthesize
+from inferometer.workload import (
+    Reading,
+    ReadOptions,
+    SessionWriter,
+    named,
+    read_corpus,
+    stream,
+    synthesize,
+)
 from inferometer.workload.sessionfile import FORMAT, VERSION
 
 HEADER = {"format": FORMAT, "version": VERSION, "block_size": 64}
@@ -182,3 +191,44 @@ def test_large_ids_are_numbered_anew(tmp_path: Path) -> None:
     found = read_corpus(given_lines(tmp_path, turn, {**turn, "same": [0, 1], "runs": [[4, 1]]}))
     assert found.report.renumbered == 1
     assert [t.block_ids.tolist() for t in found.sessions[0].turns] == [[2, 0], [2, 1]]
+
+
+def test_fields_that_nobody_knows_are_kept_through_formats(tmp_path: Path) -> None:
+    request = {"t": 1.0, "type": "n", "in": 70, "out": 2, "hash_ids": [1], "api_time": 1.0}
+    below = {**request, "t": 0.0, "cost": 0.5}
+    agent = {"t": 3.0, "type": "subagent", "requests": [below], "status": "completed"}
+    trace = {
+        **{"id": "one", "block_size": 64, "hash_id_scope": "local", "captured": {"by": "proxy"}},
+        "requests": [{**request, "stop": 7, "tier": "x"}, {**agent, "color": "red"}],
+    }
+    path = tmp_path / "weka.json"
+    path.write_bytes(orjson.dumps(trace))
+    for number in range(2):  # from weka, then from our own format
+        reading = Reading(ReadOptions(), keeps=True)
+        (session,) = stream(path, reading)
+        assert session.extra == {"captured": {"by": "proxy"}}
+        first, second = session.turns
+        assert first.extra == {"stop": 7, "tier": "x"}
+        assert second.extra == {"cost": 0.5, "subagent": {"color": "red"}}
+        assert bool(reading.unknown) is (number == 0)
+        (bare,) = read_corpus(path).sessions
+        assert [bare.extra, *(turn.extra for turn in bare.turns)] == [None, None, None]
+        path = tmp_path / "own.jsonl"
+        with path.open("wb") as out:
+            SessionWriter(out).write(session)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.jsonl", '{"timestamp": 0, "input_length": 5, "output_length": 1, "tier": "x"}\n'),
+        ("a.csv", "TIMESTAMP,tier,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,x,5,1\n"),
+    ],
+)
+def test_fields_of_single_requests_are_kept(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (session,) = stream(path, Reading(ReadOptions(), keeps=True))
+    assert session.turns[0].extra == {"tier": "x"}
+    (bare,) = stream(path, Reading(ReadOptions()))
+    assert bare.turns[0].extra is None

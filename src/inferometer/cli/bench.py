@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from inferometer.analyze.goodput import parse_slos
 from inferometer.cli.arrivals import Ramp, arrival_options, arrival_settings, concurrencies
 from inferometer.cli.clientoptions import client_options
-from inferometer.cli.finish import command_line, dated_folder, run_and_show
 from inferometer.cli.output import format_option
 from inferometer.core import Replies
-from inferometer.engine.ask import served_models
+from inferometer.deferred import Deferred
 from inferometer.errors import EngineError, nearest
-from inferometer.run.engines import root_url
-from inferometer.run.job import Sweep
-from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags, scenario_of
-from inferometer.store import RunDir
+from inferometer.load.headcount import workers_for
+from inferometer.run.loadprocess import LoadProcess, load_process
+
+if TYPE_CHECKING:
+    from inferometer.analyze import goodput as _goodput
+    from inferometer.cli import finish as _finish
+    from inferometer.engine import ask as _ask
+    from inferometer.run import engines as _engines
+    from inferometer.run import job as _job
+    from inferometer.run import jobs as _jobs
+    from inferometer.run import prompting as _prompting
+    from inferometer.store import rundir as _rundir
+else:
+    # What `bench` needs once the process of the load is on its way: the two start side by side.
+    _goodput = Deferred("inferometer.analyze.goodput")
+    _finish = Deferred("inferometer.cli.finish")
+    _ask = Deferred("inferometer.engine.ask")
+    _engines = Deferred("inferometer.run.engines")
+    _job = Deferred("inferometer.run.job")
+    _jobs = Deferred("inferometer.run.jobs")
+    _prompting = Deferred("inferometer.run.prompting")
+    _rundir = Deferred("inferometer.store.rundir")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,7 +148,7 @@ def _seed(out: Path | None) -> int:
     """That of the run to go on with, else a fresh one: an engine that is up may have cached what
     an earlier bench of the same seed sent it.
     """
-    if out is not None and (run := RunDir(out)).exists:
+    if out is not None and (run := _rundir.RunDir(out)).exists:
         return run.manifest().seed
     return secrets.randbelow(1 << 31)
 
@@ -214,8 +231,6 @@ def bench(  # noqa: PLR0913 - one parameter an option
     Fixed lengths by default, recorded sessions with --workload; in a closed loop of lanes, or with
     --rate, --arrival, --timestamps or --ramp-rate in an open one. Needs no flag beyond the URL.
     """
-    base_url = root_url(url)
-    objectives = parse_slos(slos)
     paced = arrival_settings(ramp_concurrency=ramp_concurrency, **arrivals)
     concurrency = concurrencies(concurrency, paced, ramp_concurrency)
     if duration is None and requests is None:
@@ -224,39 +239,57 @@ def bench(  # noqa: PLR0913 - one parameter an option
     drawn = _seed(out) if seed is None else seed
     settings = load_overrides(duration, requests, workload, warmup, drawn, replies) | paced
     settings |= {"tokenizer": tokenizer, "prompt_form": "token_ids" if token_ids else None}
-    name, limit = _model(base_url, model)
-    if seed is None:
-        click.echo(f"seed: {drawn}", err=True)
-    client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
-    ad_hoc = AdHoc(
-        config="bench",
-        image="external",
-        model=name,
-        precision=precision,
-        framework="external",
-        hardware=hardware,
-        gpus=gpus,
-        scenario=scenario_of(workload, isl, osl),
-        max_model_len=limit,
-    )
-    jobs = jobs_of_flags(ad_hoc, concurrency, Overrides(settings, client))
-    sweep = Sweep(
-        title=f"bench {name}",
-        command=command_line(),
-        jobs=jobs,
-        sources={},
-        clock="real",
-        base_url=base_url,
-        slos=objectives,
-        headers=headers,
-        workers=workers,
-    )
-    run_and_show(sweep, out or dated_folder("bench"), form)
+    with _ahead(
+        workers or workers_for(concurrency[0]), workload, drawn, tokenizer, endpoint
+    ) as load:
+        base_url = _engines.root_url(url)
+        objectives = _goodput.parse_slos(slos)
+        name, limit = _model(base_url, model)
+        if seed is None:
+            click.echo(f"seed: {drawn}", err=True)
+        client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
+        ad_hoc = _jobs.AdHoc(
+            config="bench",
+            image="external",
+            model=name,
+            precision=precision,
+            framework="external",
+            hardware=hardware,
+            gpus=gpus,
+            scenario=_jobs.scenario_of(workload, isl, osl),
+            max_model_len=limit,
+        )
+        jobs = _jobs.jobs_of_flags(ad_hoc, concurrency, _jobs.Overrides(settings, client))
+        sweep = _job.Sweep(
+            title=f"bench {name}",
+            command=_finish.command_line(),
+            jobs=jobs,
+            sources={},
+            clock="real",
+            base_url=base_url,
+            slos=objectives,
+            headers=headers,
+            workers=workers,
+        )
+        _finish.run_and_show(sweep, out or _finish.dated_folder("bench"), form, load=load)
+
+
+@contextmanager
+def _ahead(
+    workers: int, workload: str | None, seed: int, tokenizer: str | None, endpoint: str
+) -> Iterator[LoadProcess]:
+    """The process of the load, which gets ready while this one still imports; so does the fit of
+    the tokenizer. What is wrong with either is told when it is asked for.
+    """
+    with load_process() as load:
+        load.prepare(workers, workload, seed)
+        with _prompting.fitting(tokenizer, endpoint):
+            yield load
 
 
 def _model(base_url: str, asked: str | None) -> tuple[str, int | None]:
     """The model to ask for, and its context limit where the engine says it."""
-    served = served_models(base_url)
+    served = _ask.served_models(base_url)
     if asked is None:
         if not served:
             raise EngineError(f"{base_url}/v1/models lists no model; name one with --model")

@@ -14,15 +14,21 @@ import click
 from inferometer.cli.clientoptions import without_secrets
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
+from inferometer.deferred import Deferred
 from inferometer.errors import EngineError, Interrupted, VerdictError
-from inferometer.report import render
-from inferometer.report.stored import view_of
 from inferometer.run.job import Sweep
+from inferometer.run.loadprocess import LoadProcess
 from inferometer.run.sweep import run_sweep
 from inferometer.store import RunDir
 
 if TYPE_CHECKING:
     from inferometer.audit import Stored
+    from inferometer.report import page as _page
+    from inferometer.report import stored as _stored
+else:
+    # What draws: not needed before the load is over.
+    _page = Deferred("inferometer.report.page")
+    _stored = Deferred("inferometer.report.stored")
 
 
 def command_line() -> str:
@@ -36,21 +42,25 @@ def dated_folder(verb: str) -> Path:
 
 
 def run_and_show(
-    sweep: Sweep, out: Path, form: str, reuse: Mapping[str, Stored] | None = None
+    sweep: Sweep,
+    out: Path,
+    form: str,
+    reuse: Mapping[str, Stored] | None = None,
+    load: LoadProcess | None = None,
 ) -> None:
-    """Run the sweep into `out`; results of `reuse` are taken over. Raises EngineError or
-    VerdictError where it did not go well.
+    """Run the sweep into `out`; results of `reuse` are taken over, `load` is a process that was
+    started ahead. Raises EngineError or VerdictError where it did not go well.
     """
     run = RunDir(out)
     try:
-        outcome = run_sweep(sweep, run, observer(), reuse)
+        outcome = run_sweep(sweep, run, observer(), reuse, load)
     except Interrupted:
         again = sweep.command if "--out" in sweep.command else f"{sweep.command} --out {out}"
         click.echo(f"to go on: {again}", err=True)
         raise
     page = out / "report.html"
-    view = view_of(run)
-    page.write_text(render(view), encoding="utf-8")
+    view = _stored.view_of(run)
+    page.write_text(_page.render(view), encoding="utf-8")
     print_results(outcome.results, view.unfinished, form)
     click.echo(f"page: {page}", err=True)
     if outcome.failed:

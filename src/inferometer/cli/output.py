@@ -5,13 +5,22 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import orjson
-from rich.console import Console
 
-from inferometer.cli.table import fitted, whole
 from inferometer.core import Result
+from inferometer.deferred import Deferred
+
+if TYPE_CHECKING:
+    from rich import console as _console
+
+    from inferometer.cli import table as _tables
+else:
+    # Nothing is shown before the load is over.
+    _console = Deferred("rich.console")
+    _tables = Deferred("inferometer.cli.table")
 
 FORMATS = click.Choice(["table", "json", "csv"])
 format_option = click.option(
@@ -46,9 +55,10 @@ def _csv(results: Sequence[Result]) -> None:
 
 
 def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
-    console = Console()
+    console = _console.Console()
     # In a pipe there is no width to fit: a program or a diff gets every column, unfolded.
-    shown = fitted(results, console.width) if console.is_terminal else whole(results)
-    Console(width=max(shown.width, console.width)).print(shown.table)
+    terminal = console.is_terminal
+    shown = _tables.fitted(results, console.width) if terminal else _tables.whole(results)
+    _console.Console(width=max(shown.width, console.width)).print(shown.table)
     for name in unfinished:
         click.echo(f"not measured: {name}")

@@ -87,6 +87,10 @@ class PlainScreen:
         self._of = 0
         self._said = 0.0
 
+    def data(self, lines: tuple[str, ...]) -> None:
+        for line in lines:
+            click.echo(line, err=True)
+
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         self._number, self._of = done, len(jobs)
         self._pace.sweep(len(jobs) - done)
@@ -137,6 +141,10 @@ class LiveScreen:
         self._live = Live(
             Group(self._sweep, self._window, self._line), console=console, refresh_per_second=4
         )
+
+    def data(self, lines: tuple[str, ...]) -> None:
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=True)
 
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         self._points = self._sweep.add_task("points", total=len(jobs), completed=done)

@@ -36,7 +36,7 @@ from inferometer.workload import (
     stream,
 )
 from inferometer.workload.calibrate import calibrate
-from inferometer.workload.caveats import caveats
+from inferometer.workload.caveats import caveats, headline, over_long, told_over_long
 
 F = TypeVar("F", bound=Callable[..., Any])
 EXAMPLES = """\b
@@ -107,19 +107,18 @@ def validate(path: str, max_context: int | None, form: str, **how: Any) -> None:
     beyond = 0
     for session in stream(Path(source.path), reading):
         if max_context is not None:
-            beyond += sum(t.input_tokens + t.output_tokens > max_context for t in session.turns)
+            beyond += over_long((session,), max_context)
     report = reading.report()
     told = list(caveats(report))
-    if beyond:
-        told.append(f"{beyond:,} turns exceed {max_context:,} tokens, input and output together")
+    if max_context and beyond:
+        told.append(told_over_long(beyond, max_context))
     refused = bool(reading.found) and not (source.options.skip_bad and report.sessions)
     if form == "json":
         _json(_account(reading, report, told) | {"ok": not refused, "over_long": beyond})
         if refused:
             click.get_current_context().exit(InputError.exit_code)
         return
-    formats = ", ".join(f"{count} {name}" for name, count in sorted(reading.formats.items()))
-    click.echo(f"{path}: {report.sessions:,} sound sessions, {report.turns:,} turns ({formats})")
+    click.echo(headline(path, report, reading.formats))
     for line in told:
         click.echo(f"  {line}")
     _tell_skipped(reading, refused)
@@ -276,22 +275,26 @@ def _typed(how: dict[str, Any]) -> dict[str, Any]:
     return typed
 
 
-def _opened(text: str, seed: int, how: dict[str, Any]) -> tuple[Iterable[Session], Reading | None]:
-    """The sessions that a text names; with a reading to finish where they are read as they come."""
+def _opened(
+    text: str, seed: int, how: dict[str, Any], *, keeps: bool
+) -> tuple[Iterable[Session], Reading | None]:
+    """The sessions that a text names; with a reading to finish where they are read as they come.
+    `keeps`: with fields that their format does not have.
+    """
     drawn = drawn_sessions(text, seed)
     if drawn is not None:
         return drawn, None
     if not isinstance(source_of(text), PathSource):
         return named_sessions(text, seed).sessions, None
     source = _path_of(text, how)
-    reading = Reading(source.options)
+    reading = Reading(source.options, keeps=keeps)
     return stream(Path(source.path), reading), reading
 
 
 def _sessions(
     text: str, seed: int, how: dict[str, Any]
 ) -> tuple[tuple[Session, ...], Reading | None]:
-    opened, reading = _opened(text, seed, how)
+    opened, reading = _opened(text, seed, how, keeps=False)
     sessions = tuple(opened)
     if reading:
         reading.finish()
@@ -306,7 +309,7 @@ def _write(
     some: Callable[[Iterable[Session]], Iterable[Session]],
 ) -> tuple[int, Reading | None]:
     """Write the sessions that are wanted. Raises InputError where there are none, or problems."""
-    opened, reading = _opened(text, seed, how)
+    opened, reading = _opened(text, seed, how, keeps=True)
     writer, count = SessionWriter(target, family_of(text)), 0
     for session in some(opened):
         writer.write(session)
@@ -367,10 +370,10 @@ def _tell_skipped(reading: Reading, refused: bool) -> None:
 
 
 def _sum(reading: Reading, report: ReadReport) -> str:
-    return (
-        f"{reading.found:,} problems in {report.skipped:,} sessions; {report.sessions:,} are sound "
-        "and can be used alone with --skip-bad"
-    )
+    rest = "none is sound"
+    if report.sessions:
+        rest = f"{report.sessions:,} are sound and can be used alone with --skip-bad"
+    return f"{reading.found:,} problems in {report.skipped:,} sessions; {rest}"
 
 
 def _json(value: object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inferometer.core.record import Phase
 
@@ -99,6 +100,9 @@ class Turn:
     output_tokens: int
     duration_ns: int | None = None
     """How long it took in the recording; None where that is unknown. Moves nothing in a replay."""
+    extra: Mapping[str, Any] | None = None
+    """Fields of the recording that its format does not have, where they are to be written again.
+    They move nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +120,8 @@ class Session:
     """When it was recorded to begin, on one clock for all sessions; None where nothing says."""
     common_ids: int = 0
     scope: int = 0
+    extra: Mapping[str, Any] | None = None
+    """As of a turn."""
 
     @property
     def root_turns(self) -> tuple[Turn, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from inferometer.core import Exchange, Prompt, Request, Session, Turn
+from inferometer.core import Exchange, Prompt, Request, Session, Turn, WorkloadSettings
 from inferometer.deferred import Deferred
 from inferometer.run.job import Job
 from inferometer.workload import (
@@ -21,9 +21,12 @@ from inferometer.workload import (
 
 if TYPE_CHECKING:
     from inferometer.workload import live as _live
+    from inferometer.workload import sources as _sources
 else:
-    # What counts the hits of caches, which a replay of recorded answers does without.
+    # What counts the hits of caches, which a replay of recorded answers does without; what reads
+    # sessions, which fixed lengths do without.
     _live = Deferred("inferometer.workload.live")
+    _sources = Deferred("inferometer.workload.sources")
 
 COMMON = -1
 """Stands for a lane in the key of blocks that all lanes share."""
@@ -130,3 +133,14 @@ def bind_workload(
     """Open the point's workload. Raises InputError where its data is unusable."""
     opened = open_workload(job.plan.workload, job.point.conc)
     return BoundWorkload(job, opened, block_size, text, pool_tokens)
+
+
+def data_of(settings: WorkloadSettings, limit: int | None) -> tuple[str, ...]:
+    """See that the data of a workload can be used, and say what a person should know of it where
+    a model takes `limit` tokens, in lines. Raises InputError where it cannot be used.
+    """
+    open_workload(settings, lanes=1)
+    if settings.kind == "fixed" or settings.sessions is None:
+        return ()
+    told: tuple[str, ...] = _sources.account(settings.sessions, settings.seed, limit)
+    return told

@@ -13,13 +13,20 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from multiprocessing import Pipe
+from typing import TYPE_CHECKING
 
 from inferometer.core import WorkloadSettings
+from inferometer.deferred import Deferred
 from inferometer.errors import InferometerError, InputError
 from inferometer.load.bare import start_bare
 from inferometer.load.headcount import workers_for
-from inferometer.run.job import Job
-from inferometer.run.order import Failed, Message, Order, Sound
+
+if TYPE_CHECKING:
+    from inferometer.run import order as _order
+    from inferometer.run.job import Job
+else:
+    # The process is started before what it will be sent is imported.
+    _order = Deferred("inferometer.run.order")
 
 FILES_A_LANE = 2
 """Sub-agents run beside their parents: about twice as many requests as lanes are open at times."""
@@ -27,30 +34,41 @@ OTHER_FILES = 64
 CHECK_S = 60.0
 CLOSE_S = 5.0
 """How long the process may take to close its files once it is told to end."""
+ABANDON_S = 1.0
+"""The same after a fault."""
 
 
 class LoadProcess:
     """Starts at once, serves one order after the other, ends with `close`, or with its parent."""
 
     def __init__(self) -> None:
+        self._begun = False
         self._pipe, child = Pipe()
         with _signals_ignored(), child:
             self._process = start_bare("inferometer.run.loadserve", child.fileno())
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: _order.Order) -> None:
         """Carry a load; its messages come through `poll`."""
+        self._begun = True
         self._send(order)
 
-    def check(self, settings: WorkloadSettings) -> None:
+    def prepare(self, workers: int, sessions: str | None, seed: int) -> None:
+        """An order for these sessions will come: workers are started and data is read meanwhile."""
+        self._send(_order.Coming(workers, sessions, seed))
+
+    def check(self, settings: WorkloadSettings, limit: int | None) -> tuple[str, ...]:
         """Read the data of a workload, once for all: it is kept there for the points to come.
 
-        Raises InputError where it is unusable.
+        What a person should know of it where a model takes `limit` tokens, in lines. Raises
+        InputError where it is unusable.
         """
-        self._send(settings)
+        self._send(_order.Check(settings, limit))
         while (answer := self._next(CHECK_S)) is None:
             pass
-        if isinstance(answer, Failed):
+        if isinstance(answer, _order.Failed):
             raise answer.error
+        assert isinstance(answer, _order.Sound)
+        return answer.told
 
     def expect(self, job: Job) -> None:
         """An order for this point will come: its sessions are read meanwhile."""
@@ -60,17 +78,17 @@ class LoadProcess:
         """End the load early; the report still comes."""
         self._send(reason)
 
-    def poll(self, timeout_s: float) -> Message | None:
+    def poll(self, timeout_s: float) -> _order.Message | None:
         """The next message; None when none came in time. InferometerError: the process is gone."""
         message = self._next(timeout_s)
-        assert not isinstance(message, Sound)
+        assert not isinstance(message, _order.Sound)
         return message
 
-    def _next(self, timeout_s: float) -> Message | Sound | None:
+    def _next(self, timeout_s: float) -> _order.Message | _order.Sound | None:
         try:
             if not self._pipe.poll(timeout_s):
                 return None
-            message: Message | Sound = self._pipe.recv()
+            message: _order.Message | _order.Sound = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise self._gone() from None
         return message
@@ -82,7 +100,11 @@ class LoadProcess:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, message: Order | Job | WorkloadSettings | str) -> None:
+    def abandon(self) -> None:
+        """End it after a fault: at once where it carried nothing, as it may be reading for long."""
+        self.close(ABANDON_S if self._begun else 0.0)
+
+    def _send(self, message: _order.Order | _order.Coming | _order.Check | Job | str) -> None:
         try:
             self._pipe.send(message)
         except ConnectionError:
@@ -99,6 +121,18 @@ class LoadProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience_s)
         return self._process.returncode
+
+
+@contextlib.contextmanager
+def load_process() -> Iterator[LoadProcess]:
+    """A process for the loads of a sweep."""
+    load = LoadProcess()
+    try:
+        yield load
+    except BaseException:
+        load.abandon()
+        raise
+    load.close()
 
 
 @contextlib.contextmanager

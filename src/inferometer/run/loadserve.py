@@ -17,24 +17,32 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inferometer.clock import RealClock
-from inferometer.core import ClientReport, WorkloadSettings
+from inferometer.core import ClientReport
+from inferometer.deferred import Deferred
 from inferometer.errors import InferometerError, StoreError
 from inferometer.load.crew import Crew
 from inferometer.load.drive import Drive
 from inferometer.load.headcount import workers_for
 from inferometer.load.lane import LanesConfig
 from inferometer.load.worker_transport import Account, WorkerTransport
-from inferometer.run.binding import bind_workload
+from inferometer.run.binding import bind_workload, data_of
 from inferometer.run.bodies import Bodies
 from inferometer.run.job import Job
-from inferometer.run.order import Failed, Order, Sound
+from inferometer.run.order import Check, Coming, Failed, Order, Sound
 from inferometer.run.recordwriter import RecordWriter
 from inferometer.store import record_journal, sample_journal, sample_row
-from inferometer.workload import PromptText, open_workload
+from inferometer.workload import PromptText
+
+if TYPE_CHECKING:
+    from inferometer.workload import sources as _sources
+else:
+    # What reads sessions: fixed lengths do without.
+    _sources = Deferred("inferometer.workload.sources")
 
 TICK_S = 0.2
 GONE = "the process that runs the sweep is gone"
@@ -53,23 +61,32 @@ def serve(pipe: Connection) -> None:
     with contextlib.closing(Crew()) as crew, contextlib.suppress(EOFError, ConnectionError):
         while True:
             order = pipe.recv()
-            if isinstance(order, WorkloadSettings):
+            if isinstance(order, Check):
                 pipe.send(_checked(order))
-            if isinstance(order, Job):
+            if isinstance(order, Coming | Job):
                 with contextlib.suppress(InferometerError):  # told when the order comes
-                    bind_workload(order)
+                    _prepare(order, crew)
             # A stop may cross with the end of the load that it was meant for.
             if isinstance(order, Order):
                 pipe.send(_carried(order, pipe, crew))
 
 
-def _checked(settings: WorkloadSettings) -> Sound | Failed:
+def _prepare(order: Coming | Job, crew: Crew) -> None:
+    """What an order that will come needs, as far as it is known."""
+    if isinstance(order, Job):
+        bind_workload(order)
+        return
+    crew.muster(order.workers)
+    if order.sessions is not None:
+        _sources.prepare(order.sessions, order.seed)
+
+
+def _checked(asked: Check) -> Sound | Failed:
     """What is read is kept (`workload/sources.py`): the points of a sweep share it."""
     try:
-        open_workload(settings, lanes=1)
+        return Sound(data_of(asked.settings, asked.limit))
     except InferometerError as error:
         return Failed(error)
-    return Sound()
 
 
 def _carried(order: Order, pipe: Connection, crew: Crew) -> ClientReport | Failed:

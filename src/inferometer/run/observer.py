@@ -12,6 +12,10 @@ from inferometer.run.job import Job
 class Observer(Protocol):
     """A screen, a log, or a test."""
 
+    def data(self, lines: tuple[str, ...]) -> None:
+        """What a person should know of the sessions that will be sent; before the sweep starts."""
+        ...
+
     def begin(self, jobs: tuple[Job, ...], done: int) -> None:
         """The sweep starts; `done` of its points were measured before."""
         ...

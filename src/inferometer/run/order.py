@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferometer.core import ClientReport
+from inferometer.core import ClientReport, WorkloadSettings
 from inferometer.errors import InferometerError
 from inferometer.load.progress import Progress
 from inferometer.run.job import Job
@@ -32,6 +32,24 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Coming:
+    """An order that will come, as far as it is known: what takes time is done meanwhile."""
+
+    workers: int
+    sessions: str | None
+    """As in the workload settings."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A question: can the data of a workload be used, with a model of that context limit?"""
+
+    settings: WorkloadSettings
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The load could not be carried: a mistake in the input, or a full disk."""
 
@@ -40,7 +58,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """The data of a workload can be used."""
+    """The data of a workload can be used. `told`: what a person should know of it, in lines."""
+
+    told: tuple[str, ...]
 
 
 Message = Progress | ClientReport | Failed

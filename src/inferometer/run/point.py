@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inferometer import MEASUREMENT_VERSION, __version__
-from inferometer.analyze.point import PointInputs, Versions, analyze_point
 from inferometer.core import ClientReport, Result, Sample
 from inferometer.core.result import Provenance
+from inferometer.deferred import Deferred
 from inferometer.engine.ask import ServedModel, served_models
 from inferometer.errors import Interrupted
 from inferometer.run.engines import RunningEngine, is_simulated, running
@@ -25,6 +26,12 @@ from inferometer.run.prompting import learned, rules_of
 from inferometer.run.watch import Watch
 from inferometer.store import FORMAT, ClientFile, PointDir, sample_row
 from inferometer.workload import PromptRules
+
+if TYPE_CHECKING:
+    from inferometer.analyze import point as _analysis
+else:
+    # What judges: not needed before the load is over, and a third of what a command imports.
+    _analysis = Deferred("inferometer.analyze.point")
 
 POLL_S = 0.1
 STOPPED = "stopped by the user"
@@ -93,8 +100,8 @@ def judge(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Resul
 
 def analyzed(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Result:
     """What the records of a point come to; writes nothing."""
-    return analyze_point(
-        PointInputs(
+    return _analysis.analyze_point(
+        _analysis.PointInputs(
             point=job.point,
             plan=job.plan,
             digest=job.digest,
@@ -109,7 +116,7 @@ def analyzed(sweep: Sweep, job: Job, folder: PointDir, client: ClientFile) -> Re
             provenance=client.provenance,
             clock=sweep.clock,
             engine_died=client.engine_died,
-            versions=Versions(FORMAT, __version__, MEASUREMENT_VERSION),
+            versions=_analysis.Versions(FORMAT, __version__, MEASUREMENT_VERSION),
             slos=sweep.slos,
         )
     )

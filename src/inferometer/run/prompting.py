@@ -10,6 +10,8 @@ from __future__ import annotations
 import http.client
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -61,18 +63,49 @@ def rules_of(plan: LaunchPlan) -> PromptRules:
     )
 
 
+_begun: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+"""Fits under way that nobody has asked for yet, by tokenizer and endpoint."""
+
+
+@contextmanager
+def fitting(source: str | None, endpoint: str) -> Iterator[None]:
+    """Inside, the fit of a tokenizer that will be wanted is under way; it ends with the block."""
+    if source in (None, NO_TOKENIZER):
+        yield
+        return
+    assert source is not None
+    _begun[source, endpoint] = _begin(source, endpoint)
+    try:
+        yield
+    finally:
+        if (left := _begun.pop((source, endpoint), None)) is not None:
+            _end(left)
+
+
+def _begin(source: str, endpoint: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "inferometer.workload.tokenizer_fit", source, endpoint]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with process:
+        process.kill()
+
+
 @lru_cache(8)
 def _fit(source: str, digest: str | None, endpoint: str) -> dict[str, Any]:  # noqa: ARG001 - a key
     """What `tokenizer_fit` finds, once a command."""
-    command = [sys.executable, "-m", "inferometer.workload.tokenizer_fit", source, endpoint]
+    process = _begun.pop((source, endpoint), None) or _begin(source, endpoint)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=FIT_S, check=False)
-        found: dict[str, Any] = orjson.loads(done.stdout)
+        answer, errors = process.communicate(timeout=FIT_S)
+        found: dict[str, Any] = orjson.loads(answer)
     except subprocess.TimeoutExpired:
         raise InputError(Problem(f"not read within {FIT_S:g} s", source)) from None
     except orjson.JSONDecodeError:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        last = errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise InputError(Problem(f"reading it failed: {last}", source)) from None
+    finally:
+        _end(process)
     if "error" in found:
         raise InputError(Problem(found["error"], source))
     return found

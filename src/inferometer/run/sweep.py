@@ -10,7 +10,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,13 +23,13 @@ from inferometer.core import LaunchPlan, Result
 from inferometer.deferred import Deferred
 from inferometer.errors import EngineError, Interrupted, StoreError
 from inferometer.observe import machine
+from inferometer.run.binding import data_of
 from inferometer.run.job import Job, Sweep
-from inferometer.run.loadprocess import LoadProcess, check_open_files
+from inferometer.run.loadprocess import LoadProcess, check_open_files, load_process
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
 from inferometer.run.reuse import take_over
 from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
-from inferometer.workload import open_workload
 
 if TYPE_CHECKING:
     from inferometer.audit import Stored
@@ -50,18 +50,22 @@ class Outcome:
 
 
 def run_sweep(
-    sweep: Sweep, run: RunDir, observer: Observer, reuse: Mapping[str, Stored] | None = None
+    sweep: Sweep,
+    run: RunDir,
+    observer: Observer,
+    reuse: Mapping[str, Stored] | None = None,
+    load: LoadProcess | None = None,
 ) -> Outcome:
     """Measure every point that is not done yet. `reuse`: results of other runs by digest; the valid
-    ones are taken over.
+    ones are taken over. `load`: a process that was started ahead.
 
     Raises InputError when the data of a workload is unusable, before anything is started or
     written; StoreError when the directory holds another sweep; Interrupted after Ctrl-C.
     """
     if sweep.clock == "real":
         check_open_files(max(job.point.conc for job in sweep.jobs), sweep.workers)
-    with _load_process(sweep) as load:
-        _check(sweep, load)
+    with _carrier(sweep, load) as carrier:
+        _check(sweep, carrier, observer)
         with run.lock(), _stop_flag() as stop:
             _open(sweep, run)
             for job in sweep.jobs:
@@ -71,37 +75,32 @@ def run_sweep(
             todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
             observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
             try:
-                failed = _points(sweep, run, todo, observer, stop, load)
+                failed = _points(sweep, run, todo, observer, stop, carrier)
             finally:
                 observer.end()
             return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
 
 
-@contextmanager
-def _load_process(sweep: Sweep) -> Iterator[LoadProcess | None]:
+def _carrier(sweep: Sweep, load: LoadProcess | None) -> AbstractContextManager[LoadProcess | None]:
     """The process that carries the load; none in virtual time."""
-    if sweep.clock != "real":
-        yield None
-        return
-    load = LoadProcess()
-    try:
-        yield load
-    except BaseException:
-        load.close(patience_s=1.0)  # it may be reading for a while yet
-        raise
-    load.close()
+    return load_process() if sweep.clock == "real" and load is None else nullcontext(load)
 
 
-def _check(sweep: Sweep, load: LoadProcess | None) -> None:
-    """Raise InputError where the data of a workload is unusable.
+def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
+    """Raise InputError where the data of a workload is unusable; tell what a person should know of
+    it, once.
 
     Recorded sessions are read where they will be sent from: once, and not here as well.
     """
-    for settings in dict.fromkeys(job.plan.workload for job in sweep.jobs):
+    wanted = [(job.plan.workload, job.point.max_model_len) for job in sweep.jobs]
+    told = []
+    for settings, limit in dict.fromkeys(wanted):
         if load is None or settings.kind == "fixed":
-            open_workload(settings, lanes=1)
+            told.append(data_of(settings, limit))
         else:
-            load.check(settings)
+            told.append(load.check(settings, limit))
+    for lines in filter(None, dict.fromkeys(told)):
+        observer.data(lines)
 
 
 def _points(

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from inferometer.deferred import Deferred
 from inferometer.errors import StoreError
 from inferometer.store.parquet import connected, first_line
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    duckdb = Deferred("duckdb")
 
 SeriesMap = dict[tuple[str, str], tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]
 """By (name, labels): `at_ns` int64[n] ascending, finite `value` float64[n]."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,8 @@ class _Row(NamedTuple):
     at_ns: int
     tokens: int
     output: int
+    extra: Mapping[str, str] | None = None
+    """Cells of other columns, where they are kept."""
 
 
 def nanoseconds_of(text: str) -> int:
@@ -74,6 +76,8 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
             continue
         first_ns = row.at_ns if first_ns is None else first_ns
         latest_ns = row.at_ns
+        if reading.keeps and len(names) > len(COLUMNS):
+            row = row._replace(extra=_others(names, cells, places))
         reading.tally["zero_output"] += row.output == 0
         reading.tally["hash_none"] += 1
         yield Placed(_session(file, line, row, first_ns), line, named=False)
@@ -86,8 +90,19 @@ AZURE = Reader("azure", _claims, _read)
 
 def _session(file: Path, line: int, row: _Row, first_ns: int) -> Session:
     ids = np.arange(row.tokens // BLOCK_SIZE, dtype=np.int64)
-    turn = single(ids, row.tokens, max(1, row.output))
+    turn = single(ids, row.tokens, max(1, row.output), row.extra)
     return Session(f"{file.name}:{line}", BLOCK_SIZE, (turn,), row.at_ns - first_ns)
+
+
+def _others(
+    names: Sequence[str], cells: Sequence[str], places: tuple[int, int, int]
+) -> Mapping[str, str] | None:
+    others = {
+        name.strip(): cell.strip()
+        for index, (name, cell) in enumerate(zip(names, cells, strict=False))
+        if index not in places and name.strip()
+    }
+    return others or None
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:

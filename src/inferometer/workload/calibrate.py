@@ -26,6 +26,8 @@ MOST_FAN_OUT = 16
 LEAST_IN_RANGE = 16
 """Turns that a table of growth needs, and agents a correlation."""
 MOST_RANGES = 6
+LEAST_TIE = 0.05
+"""A weaker correlation of growth is taken for chance."""
 NEAR_SHARE = 0.8
 """Of the median context that was compacted: from here on, a context is near its limit."""
 
@@ -59,7 +61,7 @@ def _agent(shape: AgentShape, shared_tokens: Sequence[int]) -> AgentProfile:
     short = [gap for gap in shape.gap_s if gap <= LONG_GAP_S]
     long = [gap for gap in shape.gap_s if gap > LONG_GAP_S]
     followers = max(1, shape.followers)
-    growth, likeness = _growth(shape)
+    growth, likeness, with_turns = _growth(shape)
     limited, limits, by_choice = _limits(shape)
     return AgentProfile(
         turns=_table(shape.turns),
@@ -79,6 +81,7 @@ def _agent(shape: AgentShape, shared_tokens: Sequence[int]) -> AgentProfile:
         first_with_turns=_correlation(shape.turns, shape.first_tokens),
         most_with_turns=_correlation(limited, limits),
         growth_likeness=likeness,
+        growth_with_turns=with_turns,
     )
 
 
@@ -98,14 +101,15 @@ def _limits(shape: AgentShape) -> tuple[list[int], list[int], int]:
     return [turns for turns, _ in found], [most for _, most in found], by_choice
 
 
-def _growth(shape: AgentShape) -> tuple[ByContext, float]:
-    """(tables of growth by the context before, how alike the growths of one agent are).
+def _growth(shape: AgentShape) -> tuple[ByContext, float, float]:
+    """(tables of growth by the context before, how alike the growths of one agent are, how they go
+    with its number of turns).
 
     Each range holds half as many turns as the next: contexts are short for a few turns only, which
     add most.
     """
     if not shape.growth_tokens:
-        return ByContext((), (_table([]),)), 0.0
+        return ByContext((), (_table([]),)), 0.0, 0.0
     agents, contexts = (np.array(column) for column in zip(*shape.grown_from, strict=True))
     growth = np.array(shape.growth_tokens)
     ranges = min(MOST_RANGES, max(1, int(np.log2(len(growth) / LEAST_IN_RANGE)) + 1))
@@ -118,7 +122,20 @@ def _growth(shape: AgentShape) -> tuple[ByContext, float]:
     scores = np.empty(len(growth))
     for number in range(len(below) + 1):
         scores[place == number] = _scores(growth[place == number])
-    return ByContext(tuple(below.tolist()), tables), _likeness(agents, scores)
+    table = ByContext(tuple(below.tolist()), tables)
+    return table, _likeness(agents, scores), _with_turns(shape, agents, scores)
+
+
+def _with_turns(shape: AgentShape, agents: Ints, scores: Floats) -> float:
+    """Correlation of scores with the number of turns of the agent that each is of; 0 where it
+    cannot be told.
+    """
+    if len(shape.turns) < LEAST_IN_RANGE or len(set(shape.turns)) == 1:
+        return 0.0
+    # Agents are numbered from 1, in the order of the list.
+    turns = _scores(np.array(shape.turns))[agents - 1]
+    found = float(np.clip((scores * turns).mean() / (turns**2).mean(), -1, 1))
+    return found if abs(found) >= LEAST_TIE else 0.0
 
 
 def _likeness(agents: Ints, scores: Floats) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from inferometer.core import Session
 from inferometer.workload.reading import ReadReport
 
 SENTENCES: Mapping[str, str] = {
@@ -32,6 +33,26 @@ SENTENCES: Mapping[str, str] = {
     "skipped": "sessions were left out for their problems",
 }
 """Counts of the report that are worth telling, in the order in which they are told."""
+
+
+def headline(source: str, report: ReadReport, formats: Mapping[str, int]) -> str:
+    """What a source holds, in a line."""
+    files = ", ".join(f"{count} {name}" for name, count in sorted(formats.items()))
+    return f"{source}: {report.sessions:,} sound sessions, {report.turns:,} turns ({files})"
+
+
+def over_long(sessions: Iterable[Session], limit: int) -> int:
+    """Turns that a context of so many tokens, input and output together, does not hold."""
+    return sum(
+        turn.input_tokens + turn.output_tokens > limit
+        for session in sessions
+        for turn in session.turns
+    )
+
+
+def told_over_long(count: int, limit: int) -> str:
+    """The sentence for them."""
+    return f"{count:,} turns exceed {limit:,} tokens, input and output together"
 
 
 def caveats(report: ReadReport) -> tuple[str, ...]:

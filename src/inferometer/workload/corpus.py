@@ -37,6 +37,10 @@ class Corpus(NamedTuple):
 
     sessions: tuple[Session, ...]
     report: ReadReport
+    formats: Mapping[str, int]
+    """Files by the format they were read as."""
+    passed: tuple[Problem, ...]
+    """Problems of sessions that were left out, as asked."""
 
 
 def read_corpus(path: Path, options: ReadOptions | None = None) -> Corpus:
@@ -44,7 +48,7 @@ def read_corpus(path: Path, options: ReadOptions | None = None) -> Corpus:
     reading = Reading(options or ReadOptions())
     sessions = tuple(stream(path, reading))
     reading.finish()
-    return Corpus(sessions, reading.report())
+    return Corpus(sessions, reading.report(), reading.formats, reading.listed())
 
 
 def read_weka(path: Path) -> tuple[Session, ...]:
@@ -87,18 +91,26 @@ def _asked(name: str | None) -> Reader | None:
 def _of_file(file: Path, asked: Reader | None, reading: Reading) -> Iterator[Session]:
     reader = asked or told_reader(head(file, HEAD), file)
     reading.formats[reader.name] += 1
+    name = str(file)
     for placed in reader.read(file, reading):
-        if not _fits(placed, str(file), reading):
+        most = _highest(placed.session)
+        if not _fits(placed, most, name, reading):
             continue
-        session = reading.accepted(placed, str(file))
+        session = reading.accepted(placed, name)
         if session is not None:
-            yield _renumbered(session, reading)
+            yield _renumbered(session, most, reading)
 
 
-def _fits(placed: Placed, file: str, reading: Reading) -> bool:
-    """Whether the blocks and turns of a session have each a number of their own in a play."""
+def _highest(session: Session) -> int:
+    """The highest block id of a session."""
+    return max((int(t.block_ids.max()) for t in session.turns if len(t.block_ids)), default=0)
+
+
+def _fits(placed: Placed, most: int, file: str, reading: Reading) -> bool:
+    """Whether the blocks and turns of a session have each a number of their own in a play; `most`
+    is its highest block id.
+    """
     turns = placed.session.turns
-    most = max((int(turn.block_ids.max(initial=0)) for turn in turns), default=0)
     total = most + 1 - placed.session.common_ids + len(turns)
     if total > MAX_LOCAL_ID:
         total = len(np.unique(np.concatenate([turn.block_ids for turn in turns]))) + len(turns)
@@ -110,10 +122,9 @@ def _fits(placed: Placed, file: str, reading: Reading) -> bool:
     return False
 
 
-def _renumbered(session: Session, reading: Reading) -> Session:
+def _renumbered(session: Session, most: int, reading: Reading) -> Session:
     """Ids that would not fit beside a play's key are replaced by their rank within the session."""
     common, turns = session.common_ids, session.turns
-    most = max((int(turn.block_ids.max(initial=0)) for turn in turns), default=0)
     if most - common <= MAX_LOCAL_ID:
         return session
     reading.tally["renumbered"] += 1

@@ -10,14 +10,16 @@ import bisect
 import math
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
-from pydantic import ConfigDict
 
 from inferometer.errors import InputError
 
-_CONFIG = ConfigDict(extra="forbid", strict=True, defer_build=True)
+if TYPE_CHECKING:
+    from pydantic import ConfigDict
+
+_CONFIG: ConfigDict = {"extra": "forbid", "strict": True, "defer_build": True}
 
 
 class Distribution(Protocol):

@@ -9,9 +9,9 @@ from the start of the recording.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ class Recorded:
     """Whether its duration is; else `end_ns` is `start_ns`."""
     chain: int = 0
     """0: the agent's own; else the number of a recovered agent below it. Moves no edge."""
+    extra: Mapping[str, Any] | None = None
+    """As of a turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +183,7 @@ def _turns(
                 input_tokens=request.input_tokens,
                 output_tokens=request.output_tokens,
                 duration_ns=request.end_ns - request.start_ns if request.known else None,
+                extra=request.extra,
             )
         )
     return Graph(tuple(turns), early)

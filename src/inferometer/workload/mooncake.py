@@ -24,6 +24,7 @@ from inferometer.workload.reading import Placed, Reader, Reading
 BLOCK_SIZE = 512
 MS = 1_000_000
 """Nanoseconds."""
+NO_IDS: Ids = np.empty(0, np.int64)
 _KEYS = re.compile(rb'"input_length"\s*:')
 _MOST = 2**63 - 1
 
@@ -44,6 +45,7 @@ class _Trace:
 
     def __init__(self, file: Path, reading: Reading) -> None:
         self._file = file
+        self._name = file.name
         self._reading = reading
         self._size = reading.options.block_size or BLOCK_SIZE
         self._votes = votes(file)
@@ -89,7 +91,7 @@ class _Trace:
 
     def _taken(self, row: MooncakeRow) -> Iterator[Placed]:
         if row.session is None:
-            session = self._session(f"{self._file.name}:{row.line}", [row])
+            session = self._session(f"{self._name}:{row.line}", [row])
             yield Placed(session, row.line, named=False)
             return
         self._open[row.session].append(row)
@@ -132,7 +134,7 @@ class _Trace:
         contexts = self._contexts(own)
         turns: list[Turn] = []
         for row, (ids, tokens) in zip(own, contexts, strict=True):
-            turn = single(ids, tokens, max(1, row.output))
+            turn = single(ids, tokens, max(1, row.output), row.extra)
             if turns:
                 index = len(turns)
                 gap_ns = _gap_ns(own[index - 1], row)
@@ -145,7 +147,8 @@ class _Trace:
         if self._delta_of(own):
             return self._summed(own)
         # Rows without ids share what lies before: a conversation only grows.
-        made = _made(_bound(own), max(row.tokens for row in own) // self._size)
+        bare = max((row.tokens for row in own if row.ids is None), default=0)
+        made = _made(_bound(own), bare // self._size) if bare else NO_IDS
         return [
             ((made if row.ids is None else row.ids)[: row.tokens // self._size], row.tokens)
             for row in own
@@ -158,7 +161,7 @@ class _Trace:
             totals.append(tokens + row.tokens)
             tokens += row.tokens + row.output
         first = own[0].ids
-        begin = np.empty(0, np.int64) if first is None else first[: totals[0] // self._size]
+        begin = NO_IDS if first is None else first[: totals[0] // self._size]
         # Later blocks start where the one before ends, not where the recorder hashed from.
         above = int(begin.max(initial=-1)) + 1
         whole = np.concatenate([begin, _made(above, totals[-1] // self._size - len(begin))])
@@ -176,8 +179,7 @@ class _Trace:
 
 def _bound(own: Sequence[MooncakeRow]) -> int:
     """One more than the highest id; 0 without ids."""
-    most = max((int(row.ids.max(initial=-1)) for row in own if row.ids is not None), default=-1)
-    return min(1 + most, _MOST)
+    return min(1 + max(row.highest for row in own), _MOST)
 
 
 def _made(above: int, count: int) -> Ids:

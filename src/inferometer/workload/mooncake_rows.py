@@ -18,6 +18,7 @@ from inferometer.workload.hashes import Ids, Parsed, misfit
 from inferometer.workload.reading import MAX_TOKENS, Reading
 
 FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "session_id", "delay")
+_KNOWN = frozenset((*FIELDS, "block_size"))
 MAX_MS = 2e12
 Fault = Callable[[str | None, str], None]
 """Notes a problem of the row at hand: its field, and what is wrong."""
@@ -33,7 +34,11 @@ class MooncakeRow(NamedTuple):
     tokens: int
     output: int
     ids: Ids | None
+    highest: int
+    """Of the ids; -1 where there are none."""
     session: str | None
+    extra: Mapping[str, Any] | None
+    """Fields that the format does not have, where they are kept."""
 
 
 class Votes(NamedTuple):
@@ -47,16 +52,16 @@ class Votes(NamedTuple):
 
 def rows(file: Path, block_size: int, reading: Reading) -> Iterator[MooncakeRow | str | None]:
     """The rows in order; for one with problems, which are noted, its session or None."""
+    name = str(file)
     for line, text in lines(file):
-        place = Problem("", str(file), line)
         try:
             parsed = Parsed(text)
         except orjson.JSONDecodeError as error:
             message = f"not valid JSON at column {error.colno}: {error.msg}"
-            reading.fault(Problem(message, str(file), line))
+            reading.fault(Problem(message, name, line))
             yield None
             continue
-        yield _checked(parsed, place, block_size, reading)
+        yield _checked(parsed, (name, line), block_size, reading)
 
 
 def votes(file: Path) -> Votes:
@@ -107,12 +112,12 @@ def _name(value: object) -> str | None:
 
 
 def _checked(
-    parsed: Parsed, place: Problem, block_size: int, reading: Reading
+    parsed: Parsed, place: tuple[str, int], block_size: int, reading: Reading
 ) -> MooncakeRow | str | None:
     row, before = parsed.value, reading.found
 
     def fault(key: str | None, message: str) -> None:
-        reading.fault(Problem(message, place.file, place.line, key))
+        reading.fault(Problem(message, *place, key))
 
     if not isinstance(row, dict):
         fault(None, "expected an object")
@@ -121,20 +126,40 @@ def _checked(
     if row.get("session_id") is not None and name is None:
         fault("session_id", "expected a text or an integer")
     ids = _ids(parsed, row, block_size, fault)
-    _check_numbers(row, name, fault)
+    if not _plain(row):
+        _check_numbers(row, name, fault)
     if row.get("block_size", block_size) != block_size:
         fault("block_size", f"expected {block_size}, got {row['block_size']!r}"[:120])
     if reading.found > before:
         return name
-    reading.unknown.update(set(row) - {*FIELDS, "block_size"})
+    extra = None
+    if not row.keys() <= _KNOWN:
+        reading.unknown.update(row.keys() - _KNOWN)
+        extra = {key: row[key] for key in row if key not in _KNOWN} if reading.keeps else None
     return MooncakeRow(
-        line=place.line or 0,
+        line=place[1],
         at_ms=row.get("timestamp"),
         delay_ms=row.get("delay"),
         tokens=row["input_length"],
         output=row["output_length"],
         ids=ids,
+        highest=-1 if ids is None or not len(ids) else int(ids.max()),
         session=name,
+        extra=extra,
+    )
+
+
+def _plain(row: Mapping[str, Any]) -> bool:
+    """Whether the numbers of a row are as those of nearly all rows, and sound."""
+    at_ms, tokens, output = (row.get(key) for key in FIELDS[:3])
+    return (
+        type(at_ms) is int
+        and type(tokens) is int
+        and type(output) is int
+        and 0 <= at_ms <= MAX_MS
+        and 1 <= tokens <= MAX_TOKENS
+        and 0 <= output <= MAX_TOKENS
+        and row.get("delay") is None
     )
 
 
@@ -166,7 +191,7 @@ def _ids(parsed: Parsed, row: dict[str, Any], block_size: int, fault: Fault) -> 
     if ids is None:
         fault("hash_ids", "expected a list of integers in [0, 2^63)")
     elif isinstance(tokens, int) and tokens > 0 and (wrong := misfit(len(ids), tokens, block_size)):
-        fault("hash_ids", wrong)
+        fault("hash_ids", f"{wrong}; --block-size asks for another")
     return ids
 
 

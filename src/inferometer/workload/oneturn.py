@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from inferometer.core import Turn
 from inferometer.workload.graph import ROOT
 from inferometer.workload.hashes import Ids
 
 
-def single(ids: Ids, input_tokens: int, output_tokens: int) -> Turn:
+def single(
+    ids: Ids, input_tokens: int, output_tokens: int, extra: Mapping[str, Any] | None = None
+) -> Turn:
     """The only turn of a session, or its first."""
     return Turn(
         index=0,
@@ -18,4 +23,5 @@ def single(ids: Ids, input_tokens: int, output_tokens: int) -> Turn:
         block_ids=ids,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
+        extra=extra,
     )

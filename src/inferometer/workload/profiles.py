@@ -68,6 +68,14 @@ class AgentProfile:
     """The same of its limit: who has more room need not have more turns."""
     growth_likeness: float = 0.0
     """How alike the growths of one agent are: the correlation of two of them, as normal scores."""
+    growth_with_turns: float = 0.0
+    """Correlation of a growth with its agent's number of turns: who adds much at a time is soon
+    done, so that contexts end nearer to each other than chance would have them."""
+
+    def kind(self, score: float, rng: np.random.Generator) -> float:
+        """What growths of one agent have in common, a score; `score` is that of its turns."""
+        own = max(0.0, self.growth_likeness - self.growth_with_turns**2)
+        return self.growth_with_turns * score + math.sqrt(own) * float(rng.standard_normal())
 
     def start(self, score: float, rng: np.random.Generator) -> tuple[int, int]:
         """(tokens of the first context, context limit) of one agent; `score` is the normal score of
@@ -80,10 +88,11 @@ class AgentProfile:
         return max(1, self.output_tokens.whole(rng))
 
     def growth(self, context: int, kind: float, rng: np.random.Generator) -> int:
-        """What a turn adds to a context; `kind` is the normal score of its agent."""
+        """What a turn adds to a context; `kind` is that of its agent."""
         table = self.growth_tokens
         spread = table.of(context) if isinstance(table, ByContext) else table
-        return round(spread.at(_tied(kind, math.sqrt(self.growth_likeness), rng)))
+        shared = max(self.growth_likeness, self.growth_with_turns**2)
+        return round(spread.at(kind + math.sqrt(1 - shared) * float(rng.standard_normal())))
 
     def _limit(self, score: float, first: int, rng: np.random.Generator) -> int:
         """Above the first context, where there are such limits."""

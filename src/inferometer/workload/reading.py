@@ -109,14 +109,16 @@ class ReadReport:
     skipped: int
     """Sessions left out for their problems, as asked."""
     unknown_fields: Mapping[str, int]
-    """Fields that the format does not have, left out."""
+    """Fields that the format does not have; they move nothing."""
 
 
 class Reading:
     """The account of one reading of one path."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, keeps: bool = False) -> None:
         self.options = options
+        self.keeps = keeps
+        """Whether fields that a format does not have go along (`extra`), to be written again."""
         self.tally: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self.formats: Counter[str] = Counter()
@@ -150,10 +152,10 @@ class Reading:
             self.tally["duplicates"] += 1
             return None
         size = session.block_size
-        group = self._sizes.setdefault(size, _OfSize())
+        if (group := self._sizes.get(size)) is None:
+            group = self._sizes[size] = _OfSize()
         group.add(session, (file, placed.line))
-        wanted = self.block_size or next(iter(self._sizes))
-        if size != wanted:
+        if size != (self.block_size or next(iter(self._sizes))):
             return None
         self.tally["sessions"] += 1
         self.tally["turns"] += len(session.turns)

@@ -64,6 +64,8 @@ def _session_row(session: Session) -> dict[str, Any]:
         row["start_ns"] = session.start_ns
     if session.common_ids:
         row["common_ids"] = session.common_ids
+    if session.extra:
+        row["extra"] = session.extra
     return row | {"turns": [_turn_row(session.turns, turn) for turn in session.turns]}
 
 
@@ -74,6 +76,8 @@ def _turn_row(turns: Sequence[Turn], turn: Turn) -> dict[str, Any]:
     row |= {"after": turn.after, "gap_ns": turn.gap_ns}
     if turn.duration_ns is not None:
         row["duration_ns"] = turn.duration_ns
+    if turn.extra:
+        row["extra"] = turn.extra
     row |= {"in": turn.input_tokens, "out": turn.output_tokens}
     like, count = _most_alike(turns, turn)
     if count:
@@ -171,7 +175,15 @@ def _session(text: bytes, size: int, check: SessionCheck, reading: Reading) -> S
             input_tokens=turn["in"],
             output_tokens=turn["out"],
             duration_ns=turn.get("duration_ns"),
+            extra=turn.get("extra") if reading.keeps else None,
         )
         for index, (turn, own) in enumerate(zip(row["turns"], ids, strict=True))
     )
-    return Session(row["id"], size, turns, row.get("start_ns"), row.get("common_ids") or 0)
+    return Session(
+        id=row["id"],
+        block_size=size,
+        turns=turns,
+        start_ns=row.get("start_ns"),
+        common_ids=row.get("common_ids") or 0,
+        extra=row.get("extra") if reading.keeps else None,
+    )

@@ -49,6 +49,7 @@ SESSION: Mapping[str, Field] = {
     "id": Field("a non-empty string", _is_name),
     "start_ns": Field("nanoseconds in [0, 2^62]", _whole(0, MAX_NS), False),
     "common_ids": Field("an integer >= 0", _whole(0, MAX_ID), False),
+    "extra": Field("an object", lambda v: isinstance(v, dict), False),
     "turns": Field("a list of at least one turn", lambda v: isinstance(v, list) and bool(v)),
 }
 TURN: Mapping[str, Field] = {
@@ -60,6 +61,7 @@ TURN: Mapping[str, Field] = {
     "in": Field(f"an integer from 1 to {MAX_TOKENS} (tokens)", _whole(1, MAX_TOKENS)),
     "out": Field(f"an integer from 1 to {MAX_TOKENS} (tokens)", _whole(1, MAX_TOKENS)),
     "same": Field("[index of an earlier turn, blocks]", _is_pair, False),
+    "extra": Field("an object", lambda v: isinstance(v, dict), False),
     "runs": Field("a list of [first id, count]", _list_of(_is_pair)),
 }
 
@@ -143,7 +145,7 @@ class SessionCheck:
         begin = self.ids[like][:shared] if shared else np.empty(0, np.int64)
         return np.concatenate([begin, *parts])
 
-    def _fields(self, row: Mapping[str, Any], fields: Mapping[str, Field], path: str) -> None:
+    def _fields(self, row: dict[str, Any], fields: Mapping[str, Field], path: str) -> None:
         for name, field in fields.items():
             if name not in row:
                 if field.required:
@@ -153,7 +155,10 @@ class SessionCheck:
                 shown = got if len(got) <= 60 else got[:57] + "..."
                 self._fault(path + name, f"expected {field.expected}, got {shown}")
         kind = "turns[]." if path else ""
-        self.unknown.update(kind + name for name in row if name not in fields)
+        others = [name for name in row if name not in fields]
+        self.unknown.update(kind + name for name in others)
+        if others and isinstance(row.get("extra", {}), dict):
+            row["extra"] = {**row.get("extra", {}), **{name: row[name] for name in others}}
 
     def _fault(self, key: str | None, message: str) -> None:
         self.problems.append(Problem(message, self._file, self._line, key))

@@ -13,13 +13,15 @@ from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from inferometer.core import Session, WorkloadSettings
+from inferometer.deferred import Deferred
 from inferometer.errors import InputError, Problem, nearest
 from inferometer.workload.agentic import AgenticWorkload
+from inferometer.workload.caveats import caveats, headline, over_long, told_over_long
 from inferometer.workload.corpus import READERS, read_corpus
 from inferometer.workload.files import raw_chunks, trace_files
 from inferometer.workload.made import (
@@ -30,9 +32,15 @@ from inferometer.workload.made import (
     key_values,
     made,
 )
-from inferometer.workload.profiles import MOST_SESSIONS, Profile, named
 from inferometer.workload.reading import ReadOptions, ReadReport, options_of
-from inferometer.workload.synthetic import synthesize
+
+if TYPE_CHECKING:
+    from inferometer.workload import profiles as _profiles
+    from inferometer.workload import synthetic as _synthetic
+else:
+    # The generator, which recorded sessions do without.
+    _profiles = Deferred("inferometer.workload.profiles")
+    _synthetic = Deferred("inferometer.workload.synthetic")
 
 SYNTHETIC = "synthetic"
 DRAWN = 1000
@@ -51,7 +59,7 @@ class PathSource(NamedTuple):
 class ProfileSource(NamedTuple):
     """Sessions of the generator."""
 
-    profile: Profile
+    profile: _profiles.Profile
     sessions: int
 
 
@@ -60,8 +68,8 @@ def opened(source: str, settings: WorkloadSettings, lanes: int) -> MadeWorkload 
     drawn = made(source)
     if drawn is not None:
         return MadeWorkload(drawn, settings)
-    sessions, notes = named_sessions(source, settings.seed)
-    return AgenticWorkload(sessions, settings, lanes, notes)
+    found = named_sessions(source, settings.seed)
+    return AgenticWorkload(found.sessions, settings, lanes, found.notes)
 
 
 def drawn_sessions(source: str, seed: int, count: int = DRAWN) -> tuple[Session, ...] | None:
@@ -120,16 +128,40 @@ def named_sessions(source: str, seed: int) -> Kept:
     return _read(found, _stamps(found.path))
 
 
+def account(source: str, seed: int, limit: int | None) -> tuple[str, ...]:
+    """What a person should know of a source before it is sent to a model with that context limit,
+    in lines; empty where nothing had to be decided. Raises InputError where it is unusable.
+    """
+    if made(source) is not None:
+        return ()
+    found = named_sessions(source, seed)
+    beyond = over_long(found.sessions, limit) if limit else 0
+    if not (limit and beyond):
+        return found.told
+    line = f"  {told_over_long(beyond, limit)}; they are not sent"
+    return (*(found.told or (f"{source}:",)), line)
+
+
+def prepare(source: str, seed: int) -> None:
+    """Read or make the sessions that will be asked for, and their digest; both are kept.
+
+    Raises InputError where they are unusable. Does nothing for a made workload.
+    """
+    if made(source) is None:
+        named_sessions(source, seed)
+        sessions_digest(source)
+
+
 def _profile_source(text: str, source: str) -> ProfileSource:
     name, _, options = text.partition("?")
     values = key_values(options, source)
-    profile = named(name)
+    profile = _profiles.named(name)
     count = values.pop("sessions", str(profile.sessions))
     if values:
         key = next(iter(values))
         raise InputError(f"{source}: no option {key!r}{nearest(key, ('sessions',))}")
-    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= MOST_SESSIONS):
-        wanted = f"expected an integer from 1 to {MOST_SESSIONS}"
+    if not (count.isascii() and count.isdigit() and 1 <= int(count[:9]) <= _profiles.MOST_SESSIONS):
+        wanted = f"expected an integer from 1 to {_profiles.MOST_SESSIONS}"
         raise InputError(f"{source}: sessions: {wanted}, got {count!r}")
     return ProfileSource(profile, int(count))
 
@@ -150,6 +182,8 @@ class Kept(NamedTuple):
 
     sessions: tuple[Session, ...]
     notes: Mapping[str, float]
+    told: tuple[str, ...] = ()
+    """What a person should know of the reading, in lines."""
 
 
 def _stamps(source: str) -> tuple[_Stamp, ...]:
@@ -179,20 +213,25 @@ def _digest_of(stamps: tuple[_Stamp, ...], options: ReadOptions) -> str:
 
 @lru_cache(KEPT)
 def _read(source: PathSource, stamps: tuple[_Stamp, ...]) -> Kept:  # noqa: ARG001 - part of the key
-    sessions, report = read_corpus(Path(source.path), source.options)
-    return _kept(sessions, _notes(report))
+    found = read_corpus(Path(source.path), source.options)
+    told = [f"  {line}" for line in caveats(found.report)]
+    told += [f"warning: {problem}" for problem in found.passed]
+    head = headline(source.path, found.report, found.formats)
+    return _kept(found.sessions, _notes(found.report), (head, *told) if told else ())
 
 
 @lru_cache(KEPT)
 def _made(source: ProfileSource, seed: int) -> Kept:
-    return _kept(synthesize(source.profile, source.sessions, seed), {})
+    return _kept(_synthetic.synthesize(source.profile, source.sessions, seed), {})
 
 
-def _kept(sessions: tuple[Session, ...], notes: Mapping[str, float]) -> Kept:
+def _kept(
+    sessions: tuple[Session, ...], notes: Mapping[str, float], told: tuple[str, ...] = ()
+) -> Kept:
     for session in sessions:
         for turn in session.turns:
             turn.block_ids.flags.writeable = False
-    return Kept(sessions, MappingProxyType(dict(notes)))
+    return Kept(sessions, MappingProxyType(dict(notes)), told)
 
 
 def _notes(report: ReadReport) -> Mapping[str, float]:

@@ -147,7 +147,7 @@ def _steps(agent: AgentProfile, score: float, rng: np.random.Generator) -> list[
     last reply where that is kept, and two kinds of break."""
     turns = round(agent.turns.at(score))
     tokens, limit = agent.start(score, rng)
-    output, kind = agent.output(rng), float(rng.standard_normal())
+    output, kind = agent.output(rng), agent.kind(score, rng)
     steps = [_Step(tokens, output, fresh=True)]
     for _ in range(turns - 1):
         growth = agent.growth(tokens, kind, rng)

@@ -21,7 +21,7 @@ from inferometer.workload.files import content, kind_of, lines
 from inferometer.workload.graph import ROOT, Recorded, RecordedAgent, build_graph
 from inferometer.workload.hashes import Ids, Parsed, kept_once
 from inferometer.workload.reading import Placed, Reader, Reading
-from inferometer.workload.weka_schema import IDS, Row, TraceCheck, has_no_end, is_subagent
+from inferometer.workload.weka_schema import EXTRA, IDS, Row, TraceCheck, has_no_end, is_subagent
 from inferometer.workload.weka_times import (
     Around,
     Interval,
@@ -33,6 +33,8 @@ from inferometer.workload.weka_times import (
     stamped_at_end,
 )
 
+AGENT = "subagent"
+"""What fields of a sub-agent are called among those of its first request."""
 MOST_LETTERS = 60
 _ODD = re.compile(r"[^\w.:+-]+")
 _KEYS = re.compile(rb'"(?:hash_id_scope|requests)"\s*:')
@@ -102,7 +104,8 @@ def _session(trace: Row, reading: Reading, name: str) -> Session | None:
     below.add(ROOT, rows, spans)
     graph = build_graph(root, below.agents)
     reading.tally["early_starts"] += graph.early_starts
-    return Session(trace.get("id") or name, trace["block_size"], graph.turns)
+    extra = trace.get(EXTRA) if reading.keeps else None
+    return Session(trace.get("id") or name, trace["block_size"], graph.turns, extra=extra)
 
 
 class _Below:
@@ -130,6 +133,8 @@ class _Below:
         tally = self._scope.reading.tally
         rows = sorted(row["requests"], key=lambda each: each["t"])
         requests = [each for each in rows if not is_subagent(each)]
+        if EXTRA in row:  # an agent has no place of its own: its first request takes them along
+            requests[0] = {**requests[0], EXTRA: {**requests[0].get(EXTRA, {}), AGENT: row[EXTRA]}}
         own = intervals(requests, tally)
         run = self._run(row, own, at_end, _around(spans, before))
         tally["subagents"] += 1
@@ -193,6 +198,7 @@ class _Scope:
                 output_tokens=max(1, row.get("out") or 0),
                 known=span.known,
                 chain=chain,
+                extra=row.get(EXTRA) if self.reading.keeps else None,
             )
             for row, span, own, chain in zip(rows, spans, ids, chains, strict=True)
         )

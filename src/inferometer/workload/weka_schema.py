@@ -22,6 +22,8 @@ IDS = "_ids"
 """Key under which a checked request holds its `hash_ids` as int64[n]."""
 
 
+EXTRA = "_extra"
+"""Key under which a checked object holds fields that the format does not have, or has otherwise."""
 MAX_SECONDS = 2e9
 """Sums of a few such times stay within int64 nanoseconds."""
 
@@ -123,6 +125,10 @@ SUBAGENT = (
     _unused("tool_tokens", _COUNT, _is_count),
     _unused("system_tokens", _COUNT, _is_count),
 )
+_NAMES = {
+    id(fields): frozenset(("block_size", *(field.name for field in fields)))
+    for fields in (TRACE, REQUEST, SUBAGENT)
+}
 MOST_LEVELS = 32
 """Of agents below each other; a file that goes deeper is no recording."""
 
@@ -252,6 +258,7 @@ class TraceCheck:
     def _fields(self, row: dict[str, Any], fields: Sequence[Field], path: str) -> None:
         prefix = f"{path}." if path else ""
         kind = "requests[]." if path else ""
+        extra: dict[str, Any] = {}
         for field in fields:
             if field.name not in row:
                 if field.required:
@@ -260,12 +267,18 @@ class TraceCheck:
                 continue
             elif not field.used:
                 self.unknown[f"{kind}{field.name} (not {field.expected})"] += 1
+                extra[field.name] = row[field.name]
                 row[field.name] = None
             else:
                 got = _shown(row[field.name])
                 self.fault(prefix + field.name, f"expected {field.expected}, got {got}")
-        known = {field.name for field in fields} | {"block_size"}
-        self.unknown.update(kind + name for name in row if name not in known)
+        known = _NAMES[id(fields)]
+        if not row.keys() <= known:
+            others = [name for name in row if name not in known]
+            self.unknown.update(kind + name for name in others)
+            extra |= {name: row[name] for name in others}
+        if extra:
+            row[EXTRA] = extra
 
 
 def _shown(value: object) -> str:
