@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inferometer.plan
-from inferometer.core import LaunchPlan, Point
+from inferometer.core import LaunchPlan, Point, RouterPlan
 from inferometer.plan import (
     Recipes,
     digest,
@@ -192,6 +193,25 @@ def test_the_name_of_the_config_does_not_count() -> None:
     digests = digests_of(points_of(renamed), packaged())
     # The rules of the package ask for no name; what a point is does not hang on one either.
     assert set(digests.values()) == set(expected().values())
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_flags_does_not_count_but_where_one_is_repeated(draw: random.Random) -> None:
+    flags = [("--tp", "4"), ("-v",), ("--seed", "-1"), ("--names", "b", "a"), ("--config", "{}")]
+    same = [("--header", "X: 1"), ("--header", "X: 2")]
+    shuffled = draw.sample(flags, len(flags))
+    assert started_with(*shuffled, *same) == started_with(*flags, *same)
+    assert started_with(*same, *shuffled) == started_with(*flags, *same)
+    assert started_with(*shuffled, *reversed(same)) != started_with(*flags, *same)
+    assert started_with(*shuffled[1:], *same) != started_with(*flags, *same)
+
+
+def started_with(*flags: tuple[str, ...]) -> str:
+    """The digest of a plan with these flags on its engine, and on a router in front of it."""
+    point, plan = plans()[0]
+    argv = ("python3", "-m", "server", *chain.from_iterable(flags))
+    router = RouterPlan("r", "1", argv)
+    return digest(point, dataclasses.replace(plan, argv=argv, router=router))
 
 
 RULES = (

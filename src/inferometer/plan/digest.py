@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -29,10 +30,10 @@ BEFORE = {
 def digest(point: Point, plan: LaunchPlan) -> str:
     """SHA-256, in hex, over the canonical JSON (sorted keys, no whitespace) of point and plan.
 
-    Left out: the config key's name, the origins of values, and the Slurm partition, which move no
-    number. Put in: the measurement version, and through the workload the replay rules and the
-    digest of its data. What only some plans have (launches, side processes, files elsewhere,
-    settings of a deployment) is there only where they have it.
+    Left out: the config key's name, the origins of values, the order of flags, and the Slurm
+    partition, which move no number. Put in: the measurement version, and through the workload the
+    replay rules and the digest of its data. What only some plans have (launches, side processes,
+    files elsewhere, settings of a deployment) is there only where they have it.
     """
     held = _plain(
         {
@@ -46,6 +47,9 @@ def digest(point: Point, plan: LaunchPlan) -> str:
             "settings": plan.settings,
         }
     )
+    for process in (held["router"], *held["side"], *held["launches"]):
+        if process is not None:
+            process["argv"] = _unordered(process["argv"])
     workload, client = held["workload"], held["client"]
     for name, value in BEFORE.items():
         # A field that only other points change must not change the digest of these.
@@ -61,7 +65,7 @@ def digest(point: Point, plan: LaunchPlan) -> str:
             del client[name]
     resolved = {
         "image": plan.image,
-        "argv": plan.argv,
+        "argv": _unordered(plan.argv),
         "env": dict(plan.env),
         "files": dict(plan.files),
         "router": held["router"],
@@ -99,6 +103,20 @@ def _identity(point: Point, identity: dict[str, Any]) -> dict[str, Any]:
         del identity["multi_node"][role]["settings"]
     identity["multi_node"]["settings"] = _moving(_plain(settings_of(point.multi_node)))
     return identity
+
+
+def _unordered(argv: Sequence[str]) -> list[str]:
+    """The words before the first flag, then flags by name, each with its values. One that is
+    repeated keeps its order: the last of it may be the one that holds.
+    """
+    groups: list[list[str]] = [[]]
+    for word in argv:
+        if word[:1] == "-" and not word[1:2].isdigit():
+            groups.append([word])
+        else:
+            groups[-1].append(word)
+    command, *flags = groups
+    return [*command, *chain.from_iterable(sorted(flags, key=lambda group: group[0]))]
 
 
 def _moving(settings: Any) -> Any:
