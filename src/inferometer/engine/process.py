@@ -190,10 +190,10 @@ class EngineProcess:
         if self._leader is not None and self._how() is not None:
             self.log.finish(DRAIN_S)
         report = self.log.report()
-        if report.failures:
-            first = report.failures[0]
+        if (first := report.ending) is not None:
             return f"{first.name} (line {first.line}: {first.text}); {first.advice}"
-        tail = report.last[-TAIL_LINES:]
+        tail = list(report.last[-TAIL_LINES:])
+        tail[:0] = [text for text in report.errors[-1:] if text not in tail]
         said = "its log ends: " + " | ".join(tail) if tail else "its log is empty"
         return said if self.log.problem is None else f"{said} ({self.log.problem})"
 

@@ -35,7 +35,7 @@ from inferometer.plan.templates import is_site_placeholder
 from inferometer.run.site import Site
 
 if TYPE_CHECKING:
-    from inferometer.engine.triage import LogReport
+    from inferometer.engine.logreport import LogReport
 
 ROUTER_READY_S = 300.0
 PULL_S = 3_600.0
