@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.engine import triage as module
+from inferometer.engine.logreport import LogReport
 from inferometer.engine.triage import STOP_MARK, LogReader, shape_of, triage, triage_file
 from inferometer.errors import InputError
 
@@ -298,5 +299,5 @@ def test_the_shape_of_a_line() -> None:
     assert shape_of("2026-01-02 03:04:05,678 rank 3: 0xdeadbeef took 1.5 s") == "rank #: # took # s"
 
 
-def log(*lines: str) -> module.LogReport:
+def log(*lines: str) -> LogReport:
     return triage([f"{line}\n".encode() for line in lines])

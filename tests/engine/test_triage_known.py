@@ -224,6 +224,14 @@ def test_a_log_of_any_kind_of_line_is_held_in_bounds() -> None:
     assert all(len(text) <= MAX_LINE for text in report.last)
 
 
+@pytest.mark.parametrize("sign", ["-", "- ", "[", "()", "(", "1", ":", "{", "[] ", "\x1b[", "t "])
+def test_no_line_of_one_sign_is_tried_for_ever(sign: str) -> None:
+    """A pattern that can part a line in many ways would try them all."""
+    text = sign * (MAX_LINE // len(sign))
+    report = log(text, f"{text}x", f"{text} info", "CUDA out of memory.")
+    assert [failure.line for failure in report.failures] == [4]
+
+
 def bare_search(each: Pattern, line: str) -> bool:
     return any(expression.search(line.strip()) for _, expression in each.alternatives)
 

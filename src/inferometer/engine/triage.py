@@ -53,7 +53,7 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-Z]|[=>@-Z\\^_])"
 )
-_CONTROL = {**dict.fromkeys((*range(32), *range(127, 160))), 9: " "}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
 """Engines of a data-parallel deployment write one log; each names its rank so."""
 _CLOCK = re.compile(r"(?<![\d:])(\d\d):(\d\d):(\d\d)(?![\d:])")
@@ -64,7 +64,7 @@ _ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
 _TELLS_A_CODE = re.compile(r"\b(?:errno|code|signal)\b\W{0,3}#", re.IGNORECASE)
 """Lines of these shapes mean different things by their number."""
 _LEVEL = re.compile(
-    r"(?:[(\[][^)\]]*[)\]]\s*|[\d\-/:.,tz+]+[ -]+)*?"
+    r"(?:[(\[][^)\]]*[)\]]\s*|[\d\-/:.,tz+]+ +)*?"
     r"(?:\[(?P<short>[ivdtw])\]|\[?(?P<long>info|debug|verbose|trace|warn(?:ing)?)\b"
     r"|(?P<letter>[idw]) )|\{.*\"level\": ?\"(?P<field>\w+)\""
 )
@@ -191,10 +191,14 @@ class LogReader:
         )
 
     def _take_piece(self, piece: bytes) -> None:
-        if not (shape := self._shape(piece)):
+        key, text = piece.translate(_DIGITS), ""
+        if (shape := self._keys.get(key)) is None:
+            text = _readable(piece)
+            shape = self._remember(key, shape_of(text))
+        if not shape:
             return
         if self._answers.get(shape) is not False or shape not in self._silent:
-            text = _readable(piece)
+            text = text or _readable(piece)
             low = text.lower()
             if (name := self._routine_of(shape, text, low)) is not None:
                 _count(self._routine, name, piece)
@@ -207,13 +211,10 @@ class LogReader:
         if not self._stopped and not self._loud(seen):
             self._last.append((shape, piece))
 
-    def _shape(self, piece: bytes) -> str:
-        """`shape_of`, which depends on where digits stand and not on which they are."""
-        key = piece.translate(_DIGITS)
-        if (shape := self._keys.get(key)) is None:
-            shape = shape_of(_readable(piece))
-            if len(key) <= MAX_KEY and len(self._keys) < MAX_SHAPES:
-                self._keys[key] = shape
+    def _remember(self, key: bytes, shape: str) -> str:
+        """`shape_of` a line depends on where its digits stand, and not on which they are."""
+        if len(key) <= MAX_KEY and len(self._keys) < MAX_SHAPES:
+            self._keys[key] = shape
         return shape
 
     def _new(self, shape: str, text: str, low: str) -> str:
@@ -229,7 +230,7 @@ class LogReader:
     def _look(self, shape: str, text: str, low: str) -> bool:
         """Try every pattern on a line; whether it told a fact."""
         if self._first_s is None:
-            self._since(text)
+            self._since([text])
         if not self._stopped:
             self._fail(shape, text, low)
         if not known().fact_hints.may_be_in(low):
@@ -268,7 +269,7 @@ class LogReader:
     def _mark_phases(self, text: str, low: str) -> None:
         for name, pattern in known().phases:
             if name not in self._phases and pattern.search(low):
-                self._since(text)
+                self._since([text, *map(_readable, reversed(self._before))])
                 self._phases[name] = LogPhase(name, self._lines, self._at_s)
                 self._furthest = self._ordered()[-1].name
                 if name == SERVING:
@@ -310,11 +311,11 @@ class LogReader:
                 found_any = True
         return found_any
 
-    def _since(self, text: str) -> None:
-        """Seconds from the log's first stamp to the one of this line, or the last before it; a day
-        has passed where it is less, but for the disorder of several writers.
+    def _since(self, lines: Iterable[str]) -> None:
+        """Seconds from the log's first stamp to that of the first line which has one; a day has
+        passed where it is less, but for the disorder of several writers.
         """
-        for said in (text, *map(_readable, reversed(self._before))):
+        for said in lines:
             if since := _SINCE_START.match(said):
                 self._at_s = int(since[1]) * 60 + int(since[2])
                 return
@@ -352,5 +353,5 @@ def _readable(piece: bytes) -> str:
     """The text of a piece, without what tells a terminal to do something."""
     text = piece.decode("utf-8", "replace")
     if not text.isprintable():
-        text = _ESCAPE.sub("", text).translate(_CONTROL).strip()
+        text = _CONTROL.sub("", _ESCAPE.sub("", text).replace("\t", " ")).strip()
     return text
