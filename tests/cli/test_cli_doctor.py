@@ -54,6 +54,40 @@ def test_a_point_that_did_not_start(tmp_path: Path) -> None:
     assert "no known failure; the last lines:\n      KeyError: 'x'" in said.out
 
 
+def test_the_kept_end_of_a_long_log_and_the_logs_beside_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert call("predict", *SMALL, "--out", run).code == 0
+    point = next((run / "points").iterdir())
+    (point / "result.json").unlink()
+    (point / "failure.json").write_text('{"format": 1, "error": "the engine ended"}')
+    (point / "server.log").write_text("server is listening on x\n")
+    (point / "server.tail.log").write_text("CUDA out of memory. Tried 2 GiB\n")
+    (point / "router.log").write_text("[Errno 98] Address already in use\n")
+    (point / "cache.log").write_text("KeyError: 'x'\n")
+    said = call("doctor", point).out
+    assert "failure: out of GPU memory (line 2): CUDA out of memory" in said
+    assert "router, 1 lines\n    failure: port taken" in said
+    assert "cache, 1 lines\n    no known failure; the last lines:\n      KeyError: 'x'" in said
+    assert "failure: out of GPU memory (line 2)" in call("doctor", point / "server.log").out
+    found = json.loads(call("doctor", point, "--format", "json").out)
+    assert sorted(found["beside"]) == ["cache", "router"]
+
+
+def test_an_engine_that_served_and_ended_by_itself_shows_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("server is listening on x\nTraceback (most recent call last):\nKeyError: 'x'\n")
+    assert "no known failure; the last lines:" in call("doctor", log).out
+    log.write_text("server is listening on x\nINFO done\n")
+    assert "last lines" not in call("doctor", log).out
+
+
+def test_an_empty_log_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(b"")
+    said = call("doctor", log)
+    assert (said.code, said.out.splitlines()[1:]) == (0, ["  log: empty"])
+
+
 def test_what_is_none_of_these(tmp_path: Path) -> None:
     assert call("doctor", tmp_path / "no").code == 2
     said = call("doctor", tmp_path)

@@ -38,39 +38,57 @@ def test_a_free_port_can_be_listened_on() -> None:
         assert listener.getsockname()[1] > 1023
 
 
-def free_row() -> int:
-    """A port that is free together with those behind it."""
-    rows = (free_port() for _ in range(100))
-    return next(first for first in rows if all(place._is_free(first + n) for n in range(1, 16)))
+@pytest.fixture
+def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Those that are in use: of ten rows that this test has for itself, whoever else opens any."""
+    taken: set[int] = set()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(place, "_is_free", lambda port: port not in taken)
+    monkeypatch.setattr(place, "LAST", place.FIRST + 10 * place.STEP)
+    return taken
 
 
-def test_a_port_in_use_is_passed_by_with_all_that_stand_beside_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first = free_row()
-    monkeypatch.setattr(place, "FIRST", first)
-    monkeypatch.setattr(place, "LAST", first + 10 * place.STEP)
+def test_a_port_in_use_is_passed_by_with_all_that_stand_beside_it(ports: set[int]) -> None:
+    first = place.FIRST
+    ports.add(first + 3)
+    with held_port(["{port}"]) as alone:
+        assert alone == first
+        with held_port(["{port}"]) as other:
+            assert other == first + place.STEP, "two runs have the same port"
+    with held_port(["{port+3}", "{port+1}"]) as beside:
+        assert beside == first + place.STEP
+    with held_port(["{port}"]) as again:
+        assert again == first, "a port is given back"
+
+
+def test_a_port_that_is_bound_on_one_address_is_not_free() -> None:
+    """An engine that binds all of them would fail."""
     with socket.socket() as taken:
-        # On one address only: an engine that binds all of them would still fail.
-        taken.bind(("127.0.0.1", first + 3))
+        taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with held_port(["{port}"]) as alone:
-            assert alone == first
-            with held_port(["{port}"]) as other:
-                assert other > first, "two runs have the same port"
-        with held_port(["{port+3}", "{port+1}"]) as beside:
-            assert beside > first
+        assert not place._is_free(taken.getsockname()[1])
 
 
-def test_where_every_port_is_in_use_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = free_port()
-    monkeypatch.setattr(place, "FIRST", first)
-    monkeypatch.setattr(place, "LAST", first + 1)
-    with socket.socket() as taken:
-        taken.bind(("", first))
-        taken.listen()
-        with pytest.raises(EngineError, match=f"no free port between {first} and {first + 1}"):
-            held_port([]).__enter__()
+def test_what_another_user_holds_or_left_is_no_fault(ports: set[int], tmp_path: Path) -> None:
+    """Theirs can be read and not written; what nobody may open is passed by."""
+    folder = tmp_path / "inferometer-ports"
+    with held_port([]):
+        assert folder.stat().st_mode & 0o7777 == 0o1777
+    left = folder / str(place.FIRST)
+    left.chmod(0o444)
+    with held_port([]) as port:
+        assert port == place.FIRST
+    left.unlink()
+    left.symlink_to(left)
+    with held_port([]) as port:
+        assert port == place.FIRST + place.STEP
+    assert not ports
+
+
+def test_where_every_port_is_in_use_that_is_said(ports: set[int]) -> None:
+    ports |= set(range(place.FIRST, place.LAST))
+    with pytest.raises(EngineError, match=f"no free port between {place.FIRST} and {place.LAST}"):
+        held_port([]).__enter__()
 
 
 def test_its_output_is_kept_after_what_is_there_and_its_environment_is_ours_and_more(
@@ -365,9 +383,23 @@ def test_an_engine_without_a_model_is_not_ready(server: Server, tmp_path: Path) 
     server.answers = {"/health": (200, b""), "/v1/models": (200, b'{"data": []}')}
     with (
         engine("exec sleep 60", tmp_path / "log", server.url) as running,
-        pytest.raises(EngineError, match="lists no model"),
+        pytest.raises(EngineError, match=r"not ready in 0.2 s; .*/v1/models lists no model; its"),
     ):
-        running.wait_ready(60, lambda: None)
+        running.wait_ready(0.2, lambda: None)
+
+
+@pytest.mark.sockets
+def test_a_front_end_is_ready_when_its_workers_have_come(server: Server, tmp_path: Path) -> None:
+    """It is healthy before, and its list fails, then is empty."""
+    lists = iter([(503, b""), (200, b'{"data": []}'), (200, MODELS)])
+    server.answers = {"/health": (200, b""), "/v1/models": next(lists)}
+
+    def tick() -> None:
+        server.answers["/v1/models"] = next(lists)
+
+    with engine("exec sleep 60", tmp_path / "log", server.url) as running:
+        running.wait_ready(60, tick)
+    assert list(lists) == []
 
 
 @pytest.mark.sockets

@@ -21,7 +21,7 @@ from inferometer.core import Status
 SERVER = "INFEROMETER_LLAMA_SERVER"
 HERE = Path(__file__).parent
 FILES = ("llama/master.yaml", "runners.yaml", "sessions.jsonl", "llama/recipes")
-POINTS = ("fixed_128_32_tp1_c2", "agentic_agentic_tp1_c2")
+POINTS = ("fixed_128_32_tp1_c2", "agentic_sessions_tp1_c2")
 
 
 def server() -> Path | None:

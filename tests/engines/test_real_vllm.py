@@ -22,7 +22,7 @@ from inferometer.observe.engine_metrics import INTERVAL_S
 ENV = "INFEROMETER_ENGINES_ENV"
 HERE = Path(__file__).parent
 FILES = ("master.yaml", "runners.yaml", "sessions.jsonl", "recipes")
-POINTS = ("fixed_256_32_tp1_c2", "agentic_agentic_tp1_c2")
+POINTS = ("fixed_256_32_tp1_c2", "agentic_sessions_tp1_c2")
 
 
 @pytest.fixture(scope="module")

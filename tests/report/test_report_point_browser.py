@@ -246,3 +246,14 @@ def test_a_print_has_every_panel_at_the_width_of_the_paper(browser: Browser, sma
     assert surface == "#ffffff"
     assert seen.quiet()
     context.close()
+
+
+def test_a_picture_of_the_whole_page_has_every_panel(browser: Browser, small: Path) -> None:
+    """Those that were never in sight too."""
+    context = browser.new_context(viewport={"width": 1280, "height": 500})
+    page = opened(context, small)
+    for key in PANELS:
+        expect(page.page.locator(f"#panel-{key} .main-svg").first).to_be_attached()
+    assert page.page.evaluate("scrollY") == 0
+    assert page.quiet()
+    context.close()

@@ -15,7 +15,9 @@ import orjson
 from inferometer.analyze.advice import Advice, advise
 from inferometer.cli.clientdoctor import examine_client
 from inferometer.core import Result
-from inferometer.engine.triage import LogReport, triage_file
+from inferometer.engine.capture import kept_parts
+from inferometer.engine.logreport import Failure, LogReport
+from inferometer.engine.triage import SERVING, triage_files
 from inferometer.errors import InputError, Problem
 from inferometer.store import ClientFile, PointDir, RunDir
 
@@ -45,6 +47,8 @@ class Examined:
     log_problem: str | None = None
     held: str | None = None
     """What the engine did not give back."""
+    beside: tuple[tuple[str, LogReport], ...] = ()
+    """Logs of the router and the side processes, by name."""
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -90,7 +94,7 @@ def doctor(target: str, form: str, quick: bool) -> None:
 
 def _examined(target: Path) -> Iterator[Examined]:
     if target.is_file():
-        yield Examined(str(target), triage_file(target), None, None)
+        yield Examined(str(target), triage_files(kept_parts(target)), None, None)
     elif RunDir(target).exists:
         run = RunDir(target)
         for planned in run.manifest().points:
@@ -106,11 +110,20 @@ def _examined(target: Path) -> Iterator[Examined]:
 
 
 def _of_point(folder: PointDir) -> Examined:
-    log = triage_file(folder.server_log) if folder.server_log.exists() else None
+    parts = kept_parts(folder.server_log)
+    log = triage_files(parts) if parts else None
     result = folder.result() if folder.done else None
     client = folder.client() if folder.done else None
     lost = None if client is None else client.log_problem
-    return Examined(folder.path.name, log, result, folder.failure(), lost, _held(client))
+    held, beside = _held(client), tuple(_beside(folder, parts))
+    return Examined(folder.path.name, log, result, folder.failure(), lost, held, beside)
+
+
+def _beside(folder: PointDir, engine: list[Path]) -> Iterator[tuple[str, LogReport]]:
+    """What else was started for the point has a log each."""
+    for log in sorted(folder.path.glob("*.log")):
+        if log not in engine and not log.stem.endswith((".tail", ".tail.1")):
+            yield log.stem, triage_files(kept_parts(log))
 
 
 def _held(client: ClientFile | None) -> str | None:
@@ -135,13 +148,35 @@ def _lines(found: Examined) -> Iterator[str]:
     if found.log_problem is not None:
         yield f"  {found.log_problem}: what follows is of its first part"
     if found.log is not None:
-        yield from (f"  {line}" for line in _log_lines(found.log))
+        yield from (f"  {line}" for line in _log_lines(found.log, _ended_badly(found)))
+    for name, log in found.beside:
+        # Nothing is known of how such a program says that it serves.
+        unclear = found.failure is not None and not log.stopped
+        if log.failures or unclear:
+            yield f"  {name}, {log.lines:,} lines"
+            yield from (f"  {line}" for line in _ending_lines(log, unclear))
     for advice in found.advice:
         yield f"  advice, {advice.setting}: {advice.text}"
 
 
-def _log_lines(log: LogReport) -> Iterator[str]:
+def _ended_badly(found: Examined) -> bool:
+    """Whether the last words of the engine are wanted, where no known failure is in them."""
+    log = found.log
+    died = found.result is not None and any(
+        reason.code == "engine_died" for reason in found.result.verdict.reasons
+    )
+    if found.failure is not None or died or log is None:
+        return True
+    return log.phase != SERVING or (bool(log.errors) and not log.stopped)
+
+
+def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
+    if not log.lines:
+        yield "log: empty"
+        return
     yield f"log: {log.lines:,} lines, {log.bytes / MIB:.1f} MiB"
+    if log.cut_off:
+        yield "  the packed file is damaged or cut off: what follows is of its first part"
     for phase in log.phases:
         at = "" if phase.at_s is None else f" after {phase.at_s} s of log"
         yield f"  {phase.name}{at} (line {phase.line:,})"
@@ -157,12 +192,25 @@ def _log_lines(log: LogReport) -> Iterator[str]:
             f"  flood: {line.line_share:.0%} of the lines, {line.byte_share:.0%} of the bytes: "
             f"{line.text}"
         )
+    yield from _ending_lines(log, ended_badly)
+
+
+def _ending_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
     for failure in log.failures:
-        yield f"  failure: {failure.name} (line {failure.line:,}): {failure.text}"
-        yield f"    {failure.advice}"
-    if not log.failures and log.phase != "serving":
+        yield from _failure_lines(failure)
+    if log.ending is None and ended_badly and log.lines:
         yield "  no known failure; the last lines:"
+        yield from (f"    {text}" for text in log.errors if text not in log.last)
         yield from (f"    {text}" for text in log.last)
+
+
+def _failure_lines(failure: Failure) -> Iterator[str]:
+    what = f"{failure.name} (line {failure.line:,}): {failure.text}"
+    if failure.served_after:
+        yield f"  overcome, it served after it: {what}"
+        return
+    yield f"  failure: {what}"
+    yield f"    {failure.advice}"
 
 
 def _fact(name: str, value: float) -> str:
@@ -179,5 +227,6 @@ def _as_json(found: Examined) -> dict[str, object]:
         "held": found.held,
         "verdict": None if found.result is None else asdict(found.result.verdict),
         "log": None if found.log is None else asdict(found.log),
+        "beside": {name: asdict(log) for name, log in found.beside},
         "advice": [asdict(advice) for advice in found.advice],
     }

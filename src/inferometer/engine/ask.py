@@ -168,13 +168,22 @@ def generates(base_url: str, model: str, timeout_s: float = FIRST_TOKEN_S) -> No
             status, answer = page(url, timeout_s, posted)
         except (OSError, http.client.HTTPException) as error:
             raise EngineError(f"{url}: no token generated ({_reason(error)})") from None
-        if status == 200:
+        if status == 200 and _has_choices(answer):
             return
         text = without(answer[:300].decode("utf-8", "replace"), {_key(): "[API key]"})
         refused.append(f"{url}: no token generated: HTTP {status}: {text}")
         if status not in (404, 405):
             break
     raise EngineError(refused[-1])
+
+
+def _has_choices(answer: bytes) -> bool:
+    """Whether a completion came, and not a page of something else or an error in its place."""
+    try:
+        choices = orjson.loads(answer)["choices"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return isinstance(choices, list) and bool(choices)
 
 
 def engine_version(base_url: str) -> str | None:

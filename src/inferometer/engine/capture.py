@@ -16,6 +16,7 @@ from inferometer.deferred import Deferred
 
 if TYPE_CHECKING:
     from inferometer.engine import triage
+    from inferometer.engine.logreport import LogReport
 else:
     triage = Deferred("inferometer.engine.triage")  # not for an engine of somebody else's
 
@@ -24,6 +25,21 @@ HEAD_BYTES = 16 << 20
 TAIL_BYTES = 16 << 20
 LINE_BYTES = 256 << 10
 """A piece of what comes without a newline: progress bars may write for hours without one."""
+
+
+def kept_parts(log: Path) -> list[Path]:
+    """The files that a log was kept in, in the order of writing; between the first and the others
+    lines may be missing.
+    """
+    return [part for part in (log, _older(log), _tail(log)) if part.is_file()]
+
+
+def _tail(log: Path) -> Path:
+    return log.with_name(f"{log.stem}.tail{log.suffix}")
+
+
+def _older(log: Path) -> Path:
+    return log.with_name(f"{log.stem}.tail.1{log.suffix}")
 
 
 class LogCapture:
@@ -35,8 +51,7 @@ class LogCapture:
         self.problem: str | None = None
         """Why the files do not hold all that was printed."""
         self._log = log
-        self._tail = log.with_name(f"{log.stem}.tail{log.suffix}")
-        self._older = log.with_name(f"{log.stem}.tail.1{log.suffix}")
+        self._tail, self._older = _tail(log), _older(log)
         self._reader = triage.LogReader()
         self._lock = threading.Lock()
         self._written = 0
@@ -65,7 +80,7 @@ class LogCapture:
         with self._lock:
             return self._reader.phase
 
-    def report(self) -> triage.LogReport:
+    def report(self) -> LogReport:
         """What has been printed so far."""
         with self._lock:
             return self._reader.report()
@@ -86,7 +101,7 @@ class LogCapture:
 
     def _take(self, line: bytes) -> None:
         with self._lock:
-            self._reader.take(line)
+            self._reader.take(line, goes_on=not line.endswith(b"\n"))
             if self._head is not None:
                 self._keep(self._head, line)
 

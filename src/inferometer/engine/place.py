@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import re
 import socket
 import tempfile
@@ -33,19 +34,33 @@ def held_port(texts: Iterable[str]) -> Iterator[int]:
     """
     offsets = {0} | {int(n) for text in texts for _, n in _BESIDE_PORT.findall(text)}
     folder = Path(tempfile.gettempdir()) / "inferometer-ports"
-    folder.mkdir(mode=0o777, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    with contextlib.suppress(PermissionError):  # another user made it
+        folder.chmod(0o1777)
     for port in range(FIRST, LAST, STEP):
         if not all(_is_free(port + offset) for offset in offsets):
             continue
         with contextlib.ExitStack() as cleanup:
             try:
-                lock = cleanup.enter_context((folder / str(port)).open("a"))
+                lock = _opened(folder / str(port))
+                cleanup.callback(os.close, lock)
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 continue
             yield port
             return
     raise EngineError(f"no free port between {FIRST} and {LAST}")
+
+
+def _opened(path: Path) -> int:
+    """The file that stands for a port. That of another user can be read only, which is enough for a
+    lock; a system may refuse to open it as one that might have to be made.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        return os.open(path, flags | os.O_CREAT, 0o644)
 
 
 def _is_free(port: int) -> bool:

@@ -28,6 +28,7 @@ POLL_S = 0.05
 STOP_S = 10.0
 """For the leader to end its own, then for all that is left, before SIGKILL."""
 TAIL_LINES = 5
+NO_HEALTH = "not healthy"
 DRAIN_S = 1.0
 """For the last words of an engine that has ended to come through its pipe."""
 
@@ -171,29 +172,42 @@ class EngineProcess:
         Raises EngineError where the process ends, or the deadline comes, before that.
         """
         end_s = time.monotonic() + deadline_s
-        while not healthy(self.base_url):
+        health = False
+        while (lacking := self._lacking()) is not None:
             if (death := self.died()) is not None:
                 raise EngineError(death)
+            health = health or lacking != NO_HEALTH
             if time.monotonic() > end_s:
+                what = f"; {lacking}" if health else ""
                 raise EngineError(
-                    f"the {self.name} was not ready in {deadline_s:g} s; {self.last_words()}"
+                    f"the {self.name} was not ready in {deadline_s:g} s{what}; {self.last_words()}"
                 )
             tick()
             time.sleep(POLL_S)
         if (death := self.died()) is not None:
             raise EngineError(f"another process answers at {self.base_url}, and {death}")
-        if not served_models(self.base_url):
-            raise EngineError(f"{self.base_url}/v1/models lists no model; {self.last_words()}")
+
+    def _lacking(self) -> str | None:
+        """What keeps it from being ready. A front end may be healthy before its workers have told
+        it of a model.
+        """
+        if not healthy(self.base_url):
+            return NO_HEALTH
+        try:
+            listed = served_models(self.base_url)
+        except EngineError as error:
+            return str(error)
+        return None if listed else f"{self.base_url}/v1/models lists no model"
 
     def last_words(self) -> str:
         """The end of the log, for a message."""
         if self._leader is not None and self._how() is not None:
             self.log.finish(DRAIN_S)
         report = self.log.report()
-        if report.failures:
-            first = report.failures[0]
+        if (first := report.ending) is not None:
             return f"{first.name} (line {first.line}: {first.text}); {first.advice}"
-        tail = report.last[-TAIL_LINES:]
+        tail = list(report.last[-TAIL_LINES:])
+        tail[:0] = [text for text in report.errors[-1:] if text not in tail]
         said = "its log ends: " + " | ".join(tail) if tail else "its log is empty"
         return said if self.log.problem is None else f"{said} ({self.log.problem})"
 

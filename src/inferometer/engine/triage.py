@@ -7,156 +7,104 @@ pattern is tried on one line of each shape only.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import math
 import re
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import BinaryIO
 
-import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
+from inferometer.engine.logreport import Failure, LogPhase, LogReport, Repeated
+from inferometer.engine.patterns import FailureRule, known
 from inferometer.errors import InputError, Problem
 
 MAX_SHAPES = 20_000
 """Shapes of lines that are told apart; what comes new beyond them is counted as one."""
 MAX_LINE = 4_096
 """Characters of a line that are looked at: progress bars write megabytes without a newline."""
+PIECE_BYTES = 64 * MAX_LINE
+"""Of a line that is longer, so much is held at a time."""
+MAX_KEY = 300
+"""Lines up to this length are recognised without being taken apart again."""
 DOMINANT_SHARE = 0.20
 """One line that makes a fifth of a log hides the rest of it from a reader."""
 MIN_REPEATS = 20
 """Fewer lines alike are no flood, however short the log."""
 LAST_LINES = 8
+ERROR_LINES = 4
+STAMP_LINES = 16
+"""How far back a stamp is looked for where a line has none."""
 OTHER = "(other lines)"
 STOP_MARK = "inferometer: the engine is asked to end"
 """A line of ours in a kept log. Behind it engines complain of workers that end: no failure."""
+SERVING = "serving"
+GZIP_MAGIC = b"\x1f\x8b"
 
 _STAMP = re.compile(
-    r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*|\d\d-\d\d \d\d:\d\d:\d\d[.,]?\d*"
-    r"|\d\d:\d\d:\d\d[.,]?\d*"
+    r"[0-9][0-9](?:[0-9]{2}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}|-[0-9]{2} [0-9]{2})?"
+    r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]*)?"
 )
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:[.,]\d+)*", re.IGNORECASE)
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NUMBER = re.compile(r"[0-9](?:[xX][0-9a-fA-F]+|[0-9]*(?:[.,][0-9]+)*)")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-Z]|[=>@-Z\\^_])"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
 """Engines of a data-parallel deployment write one log; each names its rank so."""
-_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_CLOCK = re.compile(r"(?<![\d:])(\d\d):(\d\d):(\d\d)(?![\d:])")
 _SINCE_START = re.compile(r"^(\d+)\.(\d\d)\.\d{3}\.\d{3} [A-Z] ")
 """llama.cpp's own: minutes, seconds, milliseconds and microseconds since it started."""
 _ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
 """A line of an access log, whatever came of the request."""
+_TELLS_A_CODE = re.compile(r"\b(?:errno|code|signal)\b\W{0,3}#", re.IGNORECASE)
+"""Lines of these shapes mean different things by their number."""
+_LEVEL = re.compile(
+    r"(?:[(\[][^)\]]*[)\]]\s*|[\d\-/:.,tz+]+ +)*?"
+    r"(?:\[(?P<short>[ivdtw])\]|\[?(?P<long>info|debug|verbose|trace|warn(?:ing)?)\b"
+    r"|(?P<letter>[idw]) )|\{.*\"level\": ?\"(?P<field>\w+)\""
+)
+_TROUBLE = re.compile(
+    r"error|exception|fatal|critical|traceback|panic|abort|assert|fail|killed|denied|refused"
+    r"|cannot|could not|unable"
+)
 DAY_S = 86_400
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
-
-    name: str
-    patterns: list[str]
-
-
-class _Fact(_Strict):
-    scale: int
-    ranks: Literal["sum", "max"] = "max"
-
-
-class _Failure(_Strict):
-    advice: str
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
-
-    routine: list[_Strict]
-    phases: list[_Strict]
-    facts: list[_Fact]
-    failures: list[_Failure]
-
-
-@dataclass(frozen=True, slots=True)
-class LogPhase:
-    """A part of a start: `at_s` from the first stamp of the log, None where lines carry none."""
-
-    name: str
-    line: int
-    at_s: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """A line that takes a large share; `text` with its numbers as `#`."""
-
-    text: str
-    count: int
-    line_share: float
-    byte_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A known class of failure, the line that shows it first, and what to do."""
-
-    name: str
-    line: int
-    text: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogReport:
-    """What a log says. `facts` by the names of the table: bytes, seconds, counts."""
-
-    lines: int
-    bytes: int
-    phases: tuple[LogPhase, ...]
-    facts: dict[str, float]
-    repeated: tuple[Repeated, ...]
-    failures: tuple[Failure, ...]
-    last: tuple[str, ...]
-    """The last lines that say something: no repeated and no routine one."""
-    routine: tuple[Repeated, ...] = ()
-    """Lines that any sound run has many of, by the names of the table; no flood however many."""
-
-    @property
-    def phase(self) -> str | None:
-        """How far a start has come."""
-        return self.phases[-1].name if self.phases else None
-
-
-class _Known(NamedTuple):
-    routine: list[tuple[str, re.Pattern[str]]]
-    phases: list[tuple[str, re.Pattern[str]]]
-    facts: list[tuple[str, int, re.Pattern[str]]]
-    summed: frozenset[str]
-    failures: list[tuple[str, str, re.Pattern[str]]]
-
-
-@cache
-def _known() -> _Known:
-    text = resources.files("inferometer.engine").joinpath("data", "log.yaml").read_text("utf-8")
-    table = TypeAdapter(_Table).validate_python(yaml.safe_load(text))
-    return _Known(
-        [(r.name, _any(r.patterns)) for r in table.routine],
-        [(p.name, _any(p.patterns)) for p in table.phases],
-        [(f.name, f.scale, re.compile(p, re.I)) for f in table.facts for p in f.patterns],
-        frozenset(f.name for f in table.facts if f.ranks == "sum"),
-        [(f.name, f.advice, _any(f.patterns)) for f in table.failures],
-    )
-
-
-def _any(patterns: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+HOUR_S = 3_600
 
 
 def triage_file(path: Path) -> LogReport:
-    """The report of a log file. Raises InputError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return triage(file)
-    except OSError as error:
-        raise InputError(Problem(error.strerror or "cannot be read", str(path))) from None
+    """The report of a log file, also of one that gzip packed. Raises InputError where it cannot be
+    read.
+    """
+    return triage_files([path])
+
+
+def triage_files(paths: Sequence[Path]) -> LogReport:
+    """The report of a log in parts, in their order. Raises InputError as `triage_file` does."""
+    reader = LogReader()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                _read(file, reader)
+        except OSError as error:
+            raise InputError(Problem(error.strerror or "cannot be read", str(path))) from None
+    return reader.report()
+
+
+def _read(file: BinaryIO, reader: LogReader) -> None:
+    """All lines; those of a packed file that is cut off up to the cut."""
+    packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    file.seek(0)
+    with gzip.open(file) if packed else file as source:
+        try:
+            while piece := source.readline(PIECE_BYTES):
+                reader.take(piece, goes_on=not piece.endswith(b"\n"))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            reader.cut_off = True
 
 
 def triage(lines: Iterable[bytes]) -> LogReport:
@@ -171,15 +119,22 @@ class LogReader:
     """Takes a log line by line, while it grows; `report` may be asked for at any time."""
 
     def __init__(self) -> None:
+        self.cut_off = False
         self._lines = self._bytes = 0
+        self._goes_on = False
+        self._keys: dict[bytes, str] = {}
         self._shapes: dict[str, list[int]] = {}
         self._routine: dict[str, list[int]] = {}
         self._answers: dict[str, bool] = {}
         self._phases: dict[str, LogPhase] = {}
+        self._furthest: str | None = None
         self._facts: dict[str, dict[str, float]] = {}
         self._telling: set[str] = set()
-        self._failures: dict[str, Failure] = {}
-        self._last: deque[tuple[str, str]] = deque(maxlen=64)
+        self._silent: set[str] = set()
+        self._failures: dict[str, tuple[bool, Failure]] = {}
+        self._last: deque[tuple[str, bytes]] = deque(maxlen=64)
+        self._errors: deque[tuple[str, str]] = deque(maxlen=64)
+        self._before: deque[bytes] = deque(maxlen=STAMP_LINES)
         self._stopped = False
         self._first_s: int | None = None
         self._at_s: int | None = None
@@ -187,36 +142,17 @@ class LogReader:
     @property
     def phase(self) -> str | None:
         """How far a start has come: the furthest phase seen."""
-        ordered = self._ordered()
-        return ordered[-1].name if ordered else None
+        return self._furthest
 
-    def take(self, raw: bytes) -> None:
-        """One line."""
-        self._lines += 1
+    def take(self, raw: bytes, goes_on: bool = False) -> None:
+        """One line, or a piece of one that `goes_on` with the next piece."""
+        self._lines += not self._goes_on
+        self._goes_on = goes_on
         self._bytes += len(raw)
-        for text in _parts(raw):
-            self._stopped = self._stopped or text == STOP_MARK
-            shape = shape_of(text)
-            if (name := self._routine_of(shape, text)) is not None:
-                counted = self._routine.setdefault(name, [0, 0])
-                counted[0] += 1
-                counted[1] += len(text) + 1
-                continue
-            seen = self._shapes.get(shape)
-            if seen is None:
-                if len(self._shapes) >= MAX_SHAPES:
-                    shape = OTHER
-                seen = self._shapes.setdefault(shape, [0, 0])
-                if not self._stopped:
-                    self._match(text)
-                if self._take_facts(text):
-                    self._telling.add(shape)
-            elif shape in self._telling:
-                self._take_facts(text)
-            seen[0] += 1
-            seen[1] += len(text) + 1
-            if not self._stopped and not self._loud(seen[0]):
-                self._last.append((shape, text))
+        for piece in raw[:PIECE_BYTES].split(b"\r"):
+            if piece := piece[:MAX_LINE].strip():
+                self._take_piece(piece)
+                self._before.append(piece)
 
     def report(self) -> LogReport:
         """What has been seen."""
@@ -235,74 +171,161 @@ class LogReader:
             for name, (count, held) in self._routine.items()
         ]
         loud = {line.text for line in repeated}
-        said = [text for shape, text in self._last if shape not in loud]
-        order = [name for name, _, _ in _known().failures]
+        last = [_readable(piece) for shape, piece in self._last if shape not in loud]
+        errors = [text for shape, text in self._errors if shape not in loud]
         return LogReport(
             lines=self._lines,
             bytes=self._bytes,
             phases=tuple(self._ordered()),
             facts={
-                name: sum(ranks.values()) if name in _known().summed else max(ranks.values())
+                name: sum(ranks.values()) if name in known().summed else max(ranks.values())
                 for name, ranks in self._facts.items()
             },
             repeated=tuple(sorted(repeated, key=lambda r: -r.count)),
-            failures=tuple(sorted(self._failures.values(), key=lambda f: order.index(f.name))),
-            last=tuple(said[-LAST_LINES:]),
+            failures=self._failed(),
+            last=tuple(last[-LAST_LINES:]),
             routine=tuple(sorted(routine, key=lambda r: -r.count)),
+            errors=tuple(errors[-ERROR_LINES:]),
+            cut_off=self.cut_off,
+            stopped=self._stopped,
         )
+
+    def _take_piece(self, piece: bytes) -> None:
+        key, text = piece.translate(_DIGITS), ""
+        if (shape := self._keys.get(key)) is None:
+            text = _readable(piece)
+            shape = self._remember(key, shape_of(text))
+        if not shape:
+            return
+        if self._answers.get(shape) is not False or shape not in self._silent:
+            text = text or _readable(piece)
+            low = text.lower()
+            if (name := self._routine_of(shape, text, low)) is not None:
+                _count(self._routine, name, piece)
+                return
+            if shape not in self._shapes:
+                shape = self._new(shape, text, low)
+            elif shape in self._telling:
+                self._look(shape, text, low)
+        seen = _count(self._shapes, shape, piece)
+        if not self._stopped and not self._loud(seen):
+            self._last.append((shape, piece))
+
+    def _remember(self, key: bytes, shape: str) -> str:
+        """`shape_of` a line depends on where its digits stand, and not on which they are."""
+        if len(key) <= MAX_KEY and len(self._keys) < MAX_SHAPES:
+            self._keys[key] = shape
+        return shape
+
+    def _new(self, shape: str, text: str, low: str) -> str:
+        """Look at the first line of a shape; returns the shape that it counts as."""
+        self._stopped = self._stopped or text == STOP_MARK
+        told = self._look(shape, text, low)
+        if len(self._shapes) >= MAX_SHAPES:
+            return OTHER
+        telling = told or _TELLS_A_CODE.search(shape)
+        (self._telling if telling else self._silent).add(shape)
+        return shape
+
+    def _look(self, shape: str, text: str, low: str) -> bool:
+        """Try every pattern on a line; whether it told a fact."""
+        if self._first_s is None:
+            self._since([text])
+        if not self._stopped:
+            self._fail(shape, text, low)
+        if not known().fact_hints.may_be_in(low):
+            return False
+        if not self._stopped:
+            self._mark_phases(text, low)
+        return self._take_facts(text, low)
 
     def _loud(self, count: int) -> bool:
         """Whether a line seen so often would push all else out of the last ones."""
         return count >= MIN_REPEATS and count >= DOMINANT_SHARE * self._lines
 
-    def _routine_of(self, shape: str, text: str) -> str | None:
+    def _routine_of(self, shape: str, text: str, low: str) -> str | None:
         """Which routine a line is. Lines of a shape differ in their status alone, so each of an
         access log is looked at, and one line of every other shape.
         """
         if self._answers.get(shape) is False:
             return None
-        found = next((name for name, known in _known().routine if known.search(text)), None)
+        found = None
+        if known().routine_hints.may_be_in(low):
+            found = next((name for name, routine in known().routine if routine.search(low)), None)
         if shape not in self._answers and len(self._answers) < MAX_SHAPES:
             self._answers[shape] = found is not None or _ASKED.search(text) is not None
         return found
 
     def _ordered(self) -> list[LogPhase]:
-        order = [name for name, _ in _known().phases]
+        order = [name for name, _ in known().phases]
         return sorted(self._phases.values(), key=lambda phase: order.index(phase.name))
 
-    def _match(self, text: str) -> None:
-        """Try every pattern on a line of a new shape."""
-        self._since(text)
-        known = _known()
-        for name, pattern in known.phases:
-            if name not in self._phases and pattern.search(text):
-                self._phases[name] = LogPhase(name, self._lines, self._at_s)
-        for name, advice, pattern in known.failures:
-            if name not in self._failures and pattern.search(text):
-                self._failures[name] = Failure(name, self._lines, text, advice)
+    def _failed(self) -> tuple[Failure, ...]:
+        """By the order of the table; what came before the engine served behind all else."""
+        order = [rule.name for rule in known().failures]
+        found = [failure for _, failure in self._failures.values()]
+        return tuple(sorted(found, key=lambda f: (f.served_after, order.index(f.name))))
 
-    def _take_facts(self, text: str) -> bool:
+    def _mark_phases(self, text: str, low: str) -> None:
+        for name, pattern in known().phases:
+            if name not in self._phases and pattern.search(low):
+                self._since([text, *map(_readable, reversed(self._before))])
+                self._phases[name] = LogPhase(name, self._lines, self._at_s)
+                self._furthest = self._ordered()[-1].name
+                if name == SERVING:
+                    self._errors.clear()
+                    self._failures = {
+                        known_as: (weak, replace(failure, served_after=True))
+                        for known_as, (weak, failure) in self._failures.items()
+                    }
+
+    def _fail(self, shape: str, text: str, low: str) -> None:
+        """Note the first class of failure that a line shows, and whether it speaks of trouble."""
+        level = _LEVEL.match(low)
+        said = level and next(filter(None, level.groups()), "")
+        if said and said[0] in "idvt":
+            return
+        if (rule := self._failing(low)) is not None:
+            held = self._failures.get(rule.name)
+            if held is None or held[1].served_after or (held[0] and not rule.weak):
+                failure = Failure(rule.name, self._lines, text, rule.advice)
+                self._failures[rule.name] = (rule.weak, failure)
+        if not said and _TROUBLE.search(low):
+            self._errors.append((shape, text))
+
+    def _failing(self, low: str) -> FailureRule | None:
+        if not known().failure_hints.may_be_in(low):
+            return None
+        for rule in known().failures:
+            if rule.during in (None, self._furthest) and rule.pattern.search(low):
+                return rule
+        return None
+
+    def _take_facts(self, text: str, low: str) -> bool:
         """Numbers of a line, each for the data-parallel rank that wrote it, the latest counts."""
         found_any = False
-        for name, scale, number in _known().facts:
-            if found := number.search(text):
+        for name, scale, pattern in known().facts:
+            if (found := pattern.search(low)) and (value := _sum(found.groups())) is not None:
                 rank = _RANK.search(text)
-                value = float(found[1].replace(",", "")) * scale
-                self._facts.setdefault(name, {})[rank[1] if rank else "0"] = value
+                self._facts.setdefault(name, {})[rank[1] if rank else "0"] = value * scale
                 found_any = True
         return found_any
 
-    def _since(self, text: str) -> None:
-        """Seconds from the log's first stamp to this line's; a day has passed where it is less."""
-        if since := _SINCE_START.match(text):
-            self._at_s = int(since[1]) * 60 + int(since[2])
-            return
-        if (found := _CLOCK.search(text)) is None:
-            return
-        at_s = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
-        if self._first_s is None:
-            self._first_s = at_s
-        self._at_s = (at_s - self._first_s) % DAY_S
+    def _since(self, lines: Iterable[str]) -> None:
+        """Seconds from the log's first stamp to that of the first line which has one; a day has
+        passed where it is less, but for the disorder of several writers.
+        """
+        for said in lines:
+            if since := _SINCE_START.match(said):
+                self._at_s = int(since[1]) * 60 + int(since[2])
+                return
+            if found := _CLOCK.search(said):
+                at_s = int(found[1]) * HOUR_S + int(found[2]) * 60 + int(found[3])
+                if self._first_s is None:
+                    self._first_s = at_s
+                passed = (at_s - self._first_s) % DAY_S
+                self._at_s = passed if passed < DAY_S - HOUR_S else 0
+                return
 
 
 def shape_of(text: str) -> str:
@@ -310,9 +333,25 @@ def shape_of(text: str) -> str:
     return _NUMBER.sub("#", _STAMP.sub("", text)).strip()
 
 
-def _parts(raw: bytes) -> Iterator[str]:
-    """The pieces of a line that a terminal would have shown over each other, without colours."""
-    for piece in raw[: 64 * MAX_LINE].decode("utf-8", "replace").split("\r"):
-        text = _ESCAPE.sub("", piece[:MAX_LINE]).strip()
-        if text:
-            yield text
+def _count(table: dict[str, list[int]], name: str, piece: bytes) -> int:
+    if (counted := table.get(name)) is None:
+        counted = table.setdefault(name, [0, 0])
+    counted[0] += 1
+    counted[1] += len(piece) + 1
+    return counted[0]
+
+
+def _sum(groups: Sequence[str | None]) -> float | None:
+    """Of the numbers that a pattern found; None where one of them is none, however it looks."""
+    with contextlib.suppress(ValueError):
+        total = sum(float(number.replace(",", "")) for number in groups if number is not None)
+        return total if math.isfinite(total) else None
+    return None
+
+
+def _readable(piece: bytes) -> str:
+    """The text of a piece, without what tells a terminal to do something."""
+    text = piece.decode("utf-8", "replace")
+    if not text.isprintable():
+        text = _CONTROL.sub("", _ESCAPE.sub("", text).replace("\t", " ")).strip()
+    return text

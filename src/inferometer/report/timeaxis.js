@@ -130,18 +130,20 @@ const timeAxis = (() => {
     };
   }
 
-  function draw(panel) {
-    if (!panel.seen || panel.stale === "") return;
+  function draw(panel, unseen = false) {
+    if (!(panel.seen || unseen) || panel.stale === "") return;
+    const first = panel.box.on === undefined;
     if (panel.stale === "all") Plotly.react(panel.box, traces(panel), layout(panel), CONFIG);
     else Plotly.relayout(panel.box, { "xaxis.range": [...range] });
     panel.stale = "";
+    if (first) follow(panel);
   }
 
   let waiting = 0;
   function stale(how) {
     for (const panel of panels) if (panel.stale !== "all") panel.stale = how;
     cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => panels.forEach(draw));
+    waiting = requestAnimationFrame(() => panels.forEach((panel) => draw(panel)));
   }
 
   function follow(panel) {
@@ -156,12 +158,20 @@ const timeAxis = (() => {
   const watcher = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       const panel = panels.find(({ box }) => box === target);
-      const first = isIntersecting && panel.box.on === undefined;
       panel.seen = isIntersecting;
       draw(panel);
-      if (first) follow(panel);
     }
   }, { rootMargin: "200px" });
+
+  // What was not yet in view, one at a time, for a picture of the whole page.
+  const later = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+  function rest() {
+    const panel = panels.find(({ box }) => box.on === undefined);
+    if (panel === undefined) return;
+    draw(panel, true);
+    later(rest);
+  }
+  addEventListener("load", () => later(rest));
 
   // ---- the line under the pointer, and what every curve is there
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from inferometer.core import GpuRelease, LaunchPlan, Point, SideProcess
-from inferometer.engine.ask import engine_version, generates, get, served_models
+from inferometer.engine.ask import engine_version, get, served_models
 from inferometer.engine.container import (
     Container,
     Image,
@@ -26,6 +26,7 @@ from inferometer.engine.container import (
     remove_argv,
     run_argv,
 )
+from inferometer.engine.firsttoken import first_token
 from inferometer.engine.place import fill, fill_text, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError, Interrupted, Problem
@@ -35,7 +36,7 @@ from inferometer.plan.templates import is_site_placeholder
 from inferometer.run.site import Site
 
 if TYPE_CHECKING:
-    from inferometer.engine.triage import LogReport
+    from inferometer.engine.logreport import LogReport
 
 ROUTER_READY_S = 300.0
 PULL_S = 3_600.0
@@ -229,8 +230,7 @@ class _Start:
         if router is not None:
             front = self._started("router", router.argv, files, self.port)
             front.wait_ready(ROUTER_READY_S, self._waiting(front))
-        self.tick("waiting for its first token")
-        generates(front.base_url, served_models(front.base_url)[0].id)
+        first_token(front, engine, self.tick)
         beside = sides if front is engine else (*sides, front)
         digest = None if self.image is None else self.image.digest
         version = engine_version(engine.base_url)
