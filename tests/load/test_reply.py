@@ -106,6 +106,11 @@ def test_a_status_keeps_the_start_of_its_body() -> None:
     assert it.connection_reusable
 
 
+def test_a_redirect_is_not_followed_but_told_without_its_query() -> None:
+    it = reply(b"HTTP/1.1 307 x\r\nLocation: /v1/chat/?key=1\r\nContent-Length: 0\r\n\r\n")
+    assert it.ending == Ending("http_status", "HTTP 307 to /v1/chat/: ", 10)
+
+
 def test_a_long_error_page_is_not_read_to_its_end() -> None:
     it = reply(b"HTTP/1.1 500 x\r\n\r\n", b"x" * 10 * MAX_ERROR_BODY_BYTES)
     assert it.ending == Ending("http_status", "HTTP 500: " + "x" * MAX_ERROR_BODY_BYTES, 20)

@@ -319,7 +319,10 @@ class Reply:
         self._stray_body += body[: MAX_ERROR_BODY_BYTES - len(self._stray_body)]
 
     def _status_text(self) -> str:
-        return f"HTTP {self._http.status}: {_text(self._stray_body)}"
+        """With where a redirect points to, without its query, which may hold a secret."""
+        location = self._http.headers.get("location", "").partition("?")[0]
+        to = f" to {location}" if location else ""
+        return f"HTTP {self._http.status}{to}: {_text(self._stray_body)}"
 
 
 def _text(data: bytes) -> str:
