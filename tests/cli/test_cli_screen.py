@@ -157,6 +157,17 @@ def test_the_live_display_shows_the_same(measured: list[tuple[Job, Result]]) -> 
     assert "2/2" in shown
 
 
+def test_a_point_that_was_cut_short_says_why(
+    measured: list[tuple[Job, Result]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, result = measured[0]
+    why = "3 of 3 requests failed; the last: http_status: HTTP 401:\n{}"
+    PlainScreen().result(job, replace(result, window=replace(result.window, stop_reason=why)))
+    PlainScreen().result(job, result)
+    cut_short, whole = capsys.readouterr().err.splitlines()
+    assert cut_short == f"{whole}: 3 of 3 requests failed; the last: http_status: HTTP 401: {{}}"
+
+
 def test_a_name_is_no_markup(measured: list[tuple[Job, Result]]) -> None:
     (job, _), _ = measured
     hostile = replace(job, point=replace(job.point, config="[bold]x[/bold][/red]"))

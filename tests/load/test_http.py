@@ -122,6 +122,14 @@ def test_headers_are_found_in_lower_case_and_joined() -> None:
     assert parser.headers == {"x-a": "1, 2", "empty": ""}
 
 
+def test_a_header_may_be_folded_and_so_may_a_trailer() -> None:
+    parser = ResponseParser()
+    parser.feed(OK + b"X-A: 1\r\n  2 \r\n\t3\r\nX-B: 4\r\nTransfer-Encoding:\r\n chunked\r\n\r\n")
+    assert (parser.headers["x-a"], parser.headers["x-b"]) == ("1 2 3", "4")
+    assert parser.feed(b"1\r\na\r\n0\r\nX-C: 5\r\n 6\r\n\r\n") == b"a"
+    assert parser.complete
+
+
 @pytest.mark.parametrize(
     ("stream", "message"),
     [

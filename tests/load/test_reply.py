@@ -106,9 +106,42 @@ def test_a_status_keeps_the_start_of_its_body() -> None:
     assert it.connection_reusable
 
 
+def test_a_redirect_is_not_followed_but_told_without_its_query() -> None:
+    it = reply(b"HTTP/1.1 307 x\r\nLocation: /v1/chat/?key=1\r\nContent-Length: 0\r\n\r\n")
+    assert it.ending == Ending("http_status", "HTTP 307 to /v1/chat/: ", 10)
+
+
 def test_a_long_error_page_is_not_read_to_its_end() -> None:
     it = reply(b"HTTP/1.1 500 x\r\n\r\n", b"x" * 10 * MAX_ERROR_BODY_BYTES)
     assert it.ending == Ending("http_status", "HTTP 500: " + "x" * MAX_ERROR_BODY_BYTES, 20)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\n\xff\x00",
+        b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno",
+        b"Content-Length: none\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\nzz\r\n",
+    ],
+)
+def test_a_status_tells_more_than_that_its_body_is_broken(stream: bytes) -> None:
+    ending = reply(b"HTTP/1.1 502 x\r\n" + stream).ending
+    assert ending is not None
+    assert (ending.status, ending.error[:8]) == ("http_status", "HTTP 502")  # type: ignore[index]
+    success = reply(b"HTTP/1.1 200 x\r\n" + stream).ending
+    assert success is not None
+    assert success.status == "malformed"
+
+
+def test_a_token_that_more_of_its_read_followed_is_marked() -> None:
+    plain = reply(HEAD, sse(TOKEN), sse(TOKEN))
+    assert plain.plain is not None  # the last one was not parsed
+    plain.feed(sse(TOKEN), 40, True, followed=True)
+    parsed = reply(HEAD, sse(ROLE))
+    parsed.feed(sse(THOUGHT), 30, True, followed=True)
+    parsed.feed(sse(TOKEN), 40, True, followed=False)
+    assert (list(plain.coalesced), list(parsed.coalesced)) == ([2], [0])
 
 
 def test_a_json_body_instead_of_a_stream_is_no_success() -> None:

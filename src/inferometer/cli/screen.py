@@ -206,9 +206,11 @@ def _result_line(result: Result) -> str:
     per_gpu = result.metrics.get("total_tok_s_per_gpu")
     user = result.metrics.get("intvty_p50")
     figures = f"{_number(per_gpu)} tok/s/GPU at {_number(user)} tok/s/user"
-    return f"{result.verdict.level}: {figures}" + "".join(
+    line = f"{result.verdict.level}: {figures}" + "".join(
         f" ({text})" for text in (codes, labels) if text
     )
+    cut_short = result.window.stop_reason
+    return f"{line}: {' '.join(cut_short.split())}" if cut_short else line
 
 
 def _number(value: float | None) -> str:

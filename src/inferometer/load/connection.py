@@ -27,8 +27,10 @@ _NOTHING = memoryview(b"")
 class Receiver(Protocol):
     """Takes what a connection brings."""
 
-    def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
-        """Bytes of one read, in order, and whether the stamp is the kernel's."""
+    def received(self, data: bytes, at_ns: int, kernel: bool, followed: bool = False) -> None:
+        """Bytes of one read, in order, and whether the stamp is the kernel's. `followed`: the read
+        held more behind them, which is none of the answer yet.
+        """
         ...
 
     def written(self) -> None:
@@ -199,9 +201,10 @@ class Connection:
     def _hand_on(self, data: bytes, at_ns: int, kernel: bool) -> None:
         if not self.open:
             return
+        followed = False
         if self._tls is not None:
             try:
-                data = self._tls.decrypt(data)
+                data, followed = self._tls.decrypt(data)
             except OSError as error:
                 self._end(error)
                 return
@@ -210,7 +213,7 @@ class Connection:
         if self.receiver is None:
             self.close()
         else:
-            self.receiver.received(data, at_ns, kernel)
+            self.receiver.received(data, at_ns, kernel, followed)
 
     def _end(self, error: OSError | None) -> None:
         self.at_end = True

@@ -101,11 +101,11 @@ class Flight:
             self._dial = self._pool.dial(self._dialed)
             self._dial.start()
 
-    def received(self, data: bytes, at_ns: int, kernel: bool) -> None:
-        """Bytes of one read."""
+    def received(self, data: bytes, at_ns: int, kernel: bool, followed: bool = False) -> None:
+        """Bytes of one read, which held more behind them where they are `followed`."""
         reply = self.reply
         first = reply.first_byte_ns is None
-        reply.feed(data, at_ns, kernel)
+        reply.feed(data, at_ns, kernel, followed)
         if self.ending is not None:
             if reply.body_complete:
                 self.follow()

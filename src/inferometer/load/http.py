@@ -224,10 +224,10 @@ class ResponseParser:
             return -1
         self._trailer_bytes += length
         line = buffer[at:end].removesuffix(b"\r")
-        if line:
-            _parse_fields([line])
-        else:
+        if not line:
             self._step = None
+        elif line[:1] not in b" \t":  # else it goes on with the one before
+            _parse_fields([line])
         return end + 1
 
     def _read_length(self, buffer: bytes, at: int, body: list[bytes]) -> int:
@@ -278,8 +278,13 @@ def _check_start(head: bytes) -> None:
 
 
 def _parse_fields(lines: Sequence[bytes]) -> dict[str, str]:
+    """A line that begins with a space goes on with the one before (RFC 9112 §5.2)."""
     fields: dict[str, str] = {}
+    name = ""
     for line in lines:
+        if name and line[:1] in (b" ", b"\t"):
+            fields[name] += " " + line.strip(b" \t").decode("latin-1")
+            continue
         raw_name, colon, raw_value = line.partition(b":")
         if not colon or _FIELD_NAME.match(raw_name) is None:
             raise HttpError(f"bad header line {line[:80]!r}")

@@ -133,18 +133,21 @@ class Reply:
         events = len(self.at_ns)
         return self._tokens if 0 < events == len(self._tokens) <= self._counted else None
 
-    def feed(self, data: bytes, at_ns: int, kernel: bool) -> None:
-        """Take the bytes of one read. After the ending only the HTTP body is followed."""
+    def feed(self, data: bytes, at_ns: int, kernel: bool, followed: bool = False) -> None:
+        """Take the bytes of one read. After the ending only the HTTP body is followed.
+
+        `followed`: the read held more behind them, which is none of the answer yet.
+        """
         plain = self.plain
         if plain is not None:
             counts, end = plain.run(data)
             if counts == sorted(counts) and (not counts or counts[0] >= self._least()):
-                self._take_run(counts, at_ns, more_followed=end < len(data))
+                self._take_run(counts, at_ns, followed or end < len(data))
                 if end == len(data):
                     self.kernel_stamps &= kernel
                     return
                 data = data[end:]
-        self._parse(data, at_ns, kernel)
+        self._parse(data, at_ns, kernel, followed)
 
     def take_plain(self, at_ns: int, count: int) -> bool:
         """Take one read that `plain` matched with this count: one more token event, alone in its
@@ -170,7 +173,7 @@ class Reply:
         assert self.plain is not None
         return (self._completion or 0) if self.plain.counts else 0
 
-    def _parse(self, data: bytes, at_ns: int, kernel: bool) -> None:
+    def _parse(self, data: bytes, at_ns: int, kernel: bool, followed: bool) -> None:
         if self.ending is None:
             self.kernel_stamps &= kernel
             self._parsed_ns = at_ns
@@ -179,11 +182,11 @@ class Reply:
         try:
             body, fault = self._body_of(data)
             if self.ending is None and body:
-                self._take_body(body, at_ns)
+                self._take_body(body, at_ns, followed)
             if fault is not None:
                 raise fault
         except (HttpError, SseError, ChunkError) as error:
-            self._end("malformed", str(error), at_ns)
+            self._end_broken(str(error), at_ns)
         if self.ending is None and self._http.complete:
             self._body_ended(at_ns)
         self._learn(data)
@@ -216,7 +219,14 @@ class Reply:
             how = "closed" if error is None else f"lost ({error.strerror or error})"
             self._end("truncated", f"connection {how} before the end of the answer", at_ns)
 
-    def _take_body(self, body: bytes, at_ns: int) -> None:
+    def _end_broken(self, text: str, at_ns: int) -> None:
+        """A status that is no success says more than that its body is broken."""
+        if self._http.status in (None, 200):
+            self._end("malformed", text, at_ns)
+        else:
+            self._end("http_status", self._status_text(), at_ns)
+
+    def _take_body(self, body: bytes, at_ns: int, followed: bool) -> None:
         if self._http.status != 200:
             self._keep_stray(body)
             if len(self._stray_body) == MAX_ERROR_BODY_BYTES:
@@ -224,7 +234,8 @@ class Reply:
             return
         if not self._events_seen:
             self._keep_stray(body)
-        events = self._sse.feed(body, at_ns, self._http.ends_inside_framing)
+        more_followed = followed or self._http.ends_inside_framing
+        events = self._sse.feed(body, at_ns, more_followed)
         self._alone = len(events) == 1
         for event in events:
             self._events_seen = True
@@ -308,7 +319,10 @@ class Reply:
         self._stray_body += body[: MAX_ERROR_BODY_BYTES - len(self._stray_body)]
 
     def _status_text(self) -> str:
-        return f"HTTP {self._http.status}: {_text(self._stray_body)}"
+        """With where a redirect points to, without its query, which may hold a secret."""
+        location = self._http.headers.get("location", "").partition("?")[0]
+        to = f" to {location}" if location else ""
+        return f"HTTP {self._http.status}{to}: {_text(self._stray_body)}"
 
 
 def _text(data: bytes) -> str:
