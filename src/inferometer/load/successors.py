@@ -22,7 +22,7 @@ from inferometer.load.workload import Workload
 AT_ONCE_NS = NS // 2000
 """How long requests are made in one turn of the loop; what comes meanwhile waits."""
 ROOM = 4
-"""Sends a lane that a counted window must have left: what leaves by itself is counted afterwards."""
+"""Sends a lane that a counted window must have left: what leaves by itself is counted later."""
 
 
 class Successors:
@@ -36,8 +36,9 @@ class Successors:
         gap_runs: Callable[[Lane], bool],
     ) -> None:
         settings = config.workload
-        self.wanted = not settings.open_loop and settings.replies != "live"
-        """False where answers, or a schedule, decide what is sent."""
+        self._allowed = not settings.open_loop and settings.replies != "live"
+        """False where answers, or a schedule, decide what is sent, and once nothing may leave."""
+        self._opened = False
         self._config = config
         self._workload = workload
         self._transport = transport
@@ -48,8 +49,7 @@ class Successors:
 
     def open(self, at_ns: int, lanes: list[Lane]) -> None:
         """The window is open from `at_ns` on."""
-        if not self.wanted:
-            return
+        self._opened = True
         duration_s = self._config.workload.duration_s
         self._until_ns = None if duration_s is None else at_ns + round(duration_s * NS)
         for lane in lanes:
@@ -63,14 +63,14 @@ class Successors:
 
     def close(self) -> None:
         """None leaves by itself any more, but those that have."""
-        if self.wanted:
-            self.wanted = False
+        if self._allowed:
+            self._allowed = False
             self._lanes.clear()
             self._transport.recall()
 
     def look_at(self, lane: Lane) -> None:
         """Something changed in it: when there is time, leave what follows."""
-        if self.wanted:
+        if self._allowed and self._opened:
             self._lanes.append(lane)
             if not self._at_work:
                 self._at_work = True

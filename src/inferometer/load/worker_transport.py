@@ -168,9 +168,11 @@ class WorkerTransport:
     def follow(self, request: Request, after: str, until_ns: int | None) -> Follower | None:
         """Leave it with the worker that has the one before."""
         place = self._places.get(after)
-        if place is None or place[0] in self._followers or self._following_bytes > FOLLOWING_BYTES:
+        if place is None or self._following_bytes > FOLLOWING_BYTES:
             return None
         before, end = place
+        if before in self._followers or self._waiting[before].done():
+            return None
         body = self._encode(request)
         assert isinstance(body, bytes)  # it is not large
         payload = self._heads.of(request, len(body)) + body
