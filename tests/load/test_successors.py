@@ -171,7 +171,7 @@ def test_where_answers_or_a_schedule_decide_nothing_is_left_to_itself() -> None:
         {"replies": "live"},
         {"arrival": "poisson", "rate": 2.0, "cap_in_flight": True},
     ):
-        rules = replace(WORKLOAD, duration_s=20.0, **changes)  # type: ignore[arg-type]
+        rules = replace(WORKLOAD, duration_s=20.0, **changes)
         run = drive(FakeWorkload(chain("s", 1, 0.0)), rules, 2, uneven, following=True)
         assert run.records
         assert run.transport.begun == []

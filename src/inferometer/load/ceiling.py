@@ -52,6 +52,8 @@ class Load:
     max_tokens: int
     workers: int
     text: str = "x"
+    stagger_s: float = 0.0
+    """Over which the streams begin, evenly: those of one length would end together ever after."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +106,7 @@ async def carry(
         transport = _transport(url, model, load, crew)
 
         async def stream(number: int) -> None:
+            await asyncio.sleep(load.stagger_s * number / load.streams)
             follower: Follower | None = None
             for turn in range(load.requests):
                 request = make_request(number, turn, load.max_tokens)

@@ -52,8 +52,10 @@ PROBE_NS = 50_000_000
 """Between two looks at the deadlines, and at how late the loop is."""
 PULSE_EVERY = 4
 """Probes between two pulses."""
-BURST_NS = 300_000
-"""How long requests may leave, one after the other, before the server is given way."""
+BURST = 8
+"""Requests that may leave, one after the other, before the server is given way: some 0.3 ms of
+writing. Not so long a time: between sends that follow ends it would be reading, for the most part.
+"""
 MOST_HURRIED = 64
 """Streams read at once because their end is near. More are read for less by the tick."""
 GIVE_WAY_S = 0.00005
@@ -97,14 +99,14 @@ class Worker:
         self._probe_ns = _now_ns() + PROBE_NS
         self._tick_ns = 0
         self._probes = 0
-        self._sending_ns = 0
-        """Since when requests leave without a break; 0: none has left in this turn."""
+        self._sent = 0
+        """Requests that have left without a break in this turn."""
         self._poller.watch(control.fileno(), self._on_control)
 
     def run(self) -> None:
         """Serve until the coordinator closes its end."""
         while self._running:
-            self._sending_ns = 0
+            self._sent = 0
             self._poller.dispatch(self._patience_s())
             if self._followers.waiting:
                 self._followers.start(_now_ns())
@@ -112,7 +114,7 @@ class Worker:
             self._tell_outcomes()
             now_ns = _now_ns()
             if self._poller.gathering and now_ns >= self._tick_ns:
-                if self._sending_ns:
+                if self._sent:
                     time.sleep(GIVE_WAY_S)  # a drain would keep the server from its core
                 all_read = self._drain(now_ns)
                 self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
@@ -194,12 +196,10 @@ class Worker:
 
     def sending(self) -> None:
         """In a burst, let the server read what has left before."""
-        now_ns = _now_ns()
-        if not self._sending_ns:
-            self._sending_ns = now_ns
-        elif now_ns - self._sending_ns >= BURST_NS:
+        self._sent += 1
+        if self._sent > BURST:
             time.sleep(GIVE_WAY_S)
-            self._sending_ns = _now_ns()
+            self._sent = 1
 
     def heard(self, flight: Flight) -> None:
         """Something came: gather the stream, or watch it by itself, as it now deserves."""
