@@ -1,7 +1,7 @@
 """What an end and the next send cost a worker where many streams end together: its CPU time alone.
 
-Server and worker share this process. Each round every stream is ended, and the worker runs until the
-next request of each has left: left with it beforehand, as in a closed loop.
+Server and worker share this process. Each round every stream is ended, and the worker runs until
+the next request of each has left, which lay with it before, as in a closed loop.
 
     python bench/ends_cost.py --streams 32 128 1000
 """
