@@ -4,17 +4,20 @@ ends it. Virtual time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from zlib import crc32
 
+import fakes
 import pytest
 from fakes import WORKLOAD, FakeStart, FakeWorkload, Outcome, chain, drive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rules import UNCUT, apart, faults, load_of, made_loads
 
-from inferometer.core import Phase, Record, Request, Session, Status, WorkloadSettings
+from inferometer.clock import NS
+from inferometer.core import Exchange, Phase, Record, Request, Session, Status, WorkloadSettings
 from inferometer.load.drive import Drive
 from inferometer.load.successors import ROOM
 
@@ -190,3 +193,59 @@ def test_a_turn_that_is_too_long_for_the_model_does_not_leave_by_itself() -> Non
     assert what(runs[0]) == what(runs[1])
     assert runs[0].report.context_overflows == runs[1].report.context_overflows > 0
     assert {int(name[-5:]) for name in runs[0].transport.begun} == set()
+
+
+def test_a_turn_that_leaves_while_the_order_to_stop_is_on_its_way_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stop falls between the end, after which the next one has left, and the word of it."""
+    driven: list[Drive] = []
+
+    class Late(fakes.FakeTransport):
+        async def send(self, request: Request) -> Exchange:
+            exchange = await super().send(request)
+            await asyncio.sleep(0.01)
+            return exchange
+
+        def recall(self) -> None:
+            """It comes too late."""
+
+    def status(request: Request) -> Status:
+        if (request.lane, request.play) == (0, 3):
+            asyncio.get_running_loop().call_later(0.005, driven[-1].stop, "enough")
+        return Status.OK
+
+    monkeypatch.setattr(fakes, "FakeTransport", Late)
+    workload = FakeWorkload(chain("s", 1, 0.0))
+    run = drive(workload, WORKLOAD, 1, uneven, status, driven=driven, following=True)
+    assert run.transport.begun[-1] == "t-0000-0004-00000"
+    by_play = {r.play: r.exchange.status for r in run.records}
+    assert by_play == {**dict.fromkeys(range(4), Status.OK), 4: Status.CANCELLED}
+
+
+def test_while_a_gap_runs_nothing_leaves_by_itself() -> None:
+    """Its turn may fail meanwhile, and end the agent of the one that would follow."""
+    turns = [((), 0.0), ((0,), 0.0), ((0,), 0.2), ((1,), 0.0)]
+    first = chain("s", 1, 0.0).turns[0]
+    session = Session(
+        "s",
+        64,
+        tuple(
+            replace(first, index=index, after=after, gap_ns=round(gap_s * NS))
+            for index, (after, gap_s) in enumerate(turns)
+        ),
+    )
+    rules = replace(WORKLOAD, duration_s=19.3)
+    client = replace(fakes.CLIENT, stop_failed_share=1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fakes, "CLIENT", client)
+        without, following = both(
+            lambda: FakeWorkload(session),
+            rules,
+            1,
+            lambda r: 0.3 if r.turn == 2 else 1.0,
+            lambda r: Status.IN_BAND if r.turn == 2 else Status.OK,
+        )
+    assert what(following) == what(without)
+    assert {r.turn for r in following.records} == {0, 1, 2}
+    assert following.transport.begun
