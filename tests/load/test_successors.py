@@ -248,4 +248,5 @@ def test_while_a_gap_runs_nothing_leaves_by_itself() -> None:
         )
     assert what(following) == what(without)
     assert {r.turn for r in following.records} == {0, 1, 2}
+    assert {request.turn for request in following.transport.sent} == {0, 1, 2}
     assert following.transport.begun
