@@ -97,6 +97,20 @@ class FakeWorkload:
         return {}
 
 
+class FakeFollower:
+    """A request that leaves by itself."""
+
+    def __init__(self, request: Request, until_ns: int | None) -> None:
+        self.request = request
+        self.until_ns = until_ns
+        self.begun_ns: int | None = None
+        self.going: asyncio.Future[Exchange] | None = None
+
+    async def exchange(self) -> Exchange:
+        assert self.going is not None
+        return await self.going
+
+
 class FakeTransport:
     """Answers every request after `seconds(request)` with one event a token, or a status."""
 
@@ -114,6 +128,31 @@ class FakeTransport:
         self._seconds = seconds
         self._status = status
         self._aborts: dict[str, asyncio.Future[Status]] = {}
+        self.followers: dict[str, FakeFollower] = {}
+        """What waits, by the id of the request that it follows."""
+        self.begun: list[str] = []
+        """What left by itself."""
+
+    def follow(self, request: Request, after: str, until_ns: int | None) -> FakeFollower | None:
+        assert after not in self.followers
+        if after not in self._aborts:
+            return None  # it has ended
+        follower = self.followers[after] = FakeFollower(request, until_ns)
+        return follower
+
+    def recall(self) -> None:
+        self.followers.clear()
+
+    def _end(self, request: Request, status: Status, now_ns: int) -> None:
+        """As a worker does: what follows leaves before anybody hears of the end."""
+        del self._aborts[request.id]
+        follower = self.followers.pop(request.id, None)
+        if follower is None or status is not Status.OK:
+            return
+        if follower.until_ns is None or now_ns < follower.until_ns:
+            follower.begun_ns = now_ns
+            follower.going = asyncio.ensure_future(self.send(follower.request))
+            self.begun.append(follower.request.id)
 
     async def send(self, request: Request) -> Exchange:
         self.sent.append(request)
@@ -125,6 +164,7 @@ class FakeTransport:
         self.open -= 1
         status = abort.result() if abort.done() else self._status(request)
         now = self._clock.now_ns()
+        self._end(request, status, now)
         count = request.max_tokens if status is Status.OK else 0
         at_ns = np.linspace(sent_ns, now, count + 1, dtype=np.int64)[1:]
         self.tokens_seen += count
@@ -148,7 +188,9 @@ class FakeTransport:
         )
 
     def abort(self, request_id: str, status: Status) -> None:
-        self._aborts[request_id].set_result(status)
+        # One that has begun by itself may be aborted before its turn of the loop.
+        if request_id in self._aborts and not self._aborts[request_id].done():
+            self._aborts[request_id].set_result(status)
 
     async def close(self) -> None:
         return None
@@ -170,6 +212,7 @@ def drive(
     max_model_len: int | None = None,
     driven: list[Drive] | None = None,
     prepared: Callable[[Prompt, int], None] = lambda *_: None,
+    following: bool = False,
 ) -> Outcome:
     """Run a whole load in virtual time."""
     loop = VirtualLoop()
@@ -183,7 +226,8 @@ def drive(
         def prepare(prompt: Prompt) -> None:
             prepared(prompt, clock.now_ns())
 
-        made = Drive(config, workload, transport, clock, records.append, prepare)
+        follows = transport if following else None
+        made = Drive(config, workload, transport, clock, records.append, prepare, follows)
         if driven is not None:
             driven.append(made)
         return await made.run()

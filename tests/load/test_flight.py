@@ -47,7 +47,7 @@ class Owner:
         self.idle: list[Wire] = []
         self.dialed: list[Done] = []
         target = Target(Server("h", 80, tls=False), [], LIMITS, "openai", 4.0)
-        self.flight = Flight(Post(1, b"POST", 32), target, self, lambda: self.now_ns, self)
+        self.flight = Flight(Post(1, b"POST", 32), target, self, lambda: self.now_ns, self, 29)
 
     def take(self) -> Connection | None:
         return self.idle.pop() if self.idle else None  # type: ignore[return-value]

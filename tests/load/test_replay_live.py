@@ -18,7 +18,8 @@ import pytest
 from fakes import CLIENT, WORKLOAD, FakeTransport
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_replay_rules import SIZE, UNCUT, forked, sessions_
+from rules import SIZE, UNCUT, sessions_
+from test_replay_rules import forked
 
 from inferometer.clock import VirtualClock, VirtualLoop, run_virtual
 from inferometer.core import (

@@ -17,8 +17,8 @@ from inferometer.core import Canned, Content, Prompt, Request, Said
 from inferometer.load.ceiling import SETTINGS, make_request
 from inferometer.load.endpoints import ENDPOINTS, enclosure
 from inferometer.load.sheet import Sheet, Stored
+from inferometer.load.transport import LARGE_TOKENS
 from inferometer.load.wire import Post
-from inferometer.run import bodies as module
 from inferometer.run.bodies import Bodies
 from inferometer.workload import WORDS, PromptRules, PromptText
 
@@ -114,7 +114,7 @@ def test_a_model_that_is_called_like_the_mark_is_sent_whole(
 
 
 def test_a_small_body_is_made_at_once(texts: Bodies) -> None:
-    request = large(tokens=module.LARGE_TOKENS - 1)
+    request = large(tokens=LARGE_TOKENS - 1)
     assert isinstance(texts.encode(request), bytes)
 
 

@@ -21,7 +21,11 @@ from inferometer.clock import NS, RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request, Status
 from inferometer.load.crew import Crew
 from inferometer.load.endpoints import ENDPOINTS
+from inferometer.load.transport import Follower
 from inferometer.load.worker_transport import Account, WorkerTransport
+
+LATER_S = 0.001
+"""As the lanes: what follows is made when what is due has left."""
 
 SETTINGS = ClientSettings(
     endpoint="chat",
@@ -48,6 +52,8 @@ class Load:
     max_tokens: int
     workers: int
     text: str = "x"
+    stagger_s: float = 0.0
+    """Over which the streams begin, evenly: those of one length would end together ever after."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,9 +106,20 @@ async def carry(
         transport = _transport(url, model, load, crew)
 
         async def stream(number: int) -> None:
+            await asyncio.sleep(load.stagger_s * number / load.streams)
+            follower: Follower | None = None
             for turn in range(load.requests):
                 request = make_request(number, turn, load.max_tokens)
-                take(request.id, await transport.send(request))
+                if follower is not None and follower.begun_ns is not None:
+                    going = asyncio.ensure_future(follower.exchange())
+                else:
+                    going = asyncio.ensure_future(transport.send(request))
+                await asyncio.sleep(LATER_S)
+                follower = None
+                if turn + 1 < load.requests:
+                    coming = make_request(number, turn + 1, load.max_tokens)
+                    follower = transport.follow(coming, request.id, None)
+                take(request.id, await going)
 
         await transport.ready()
         begun_ns, own_s = time.monotonic_ns(), time.process_time()

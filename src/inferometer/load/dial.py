@@ -31,6 +31,10 @@ UNSENT_BYTES = 524_288
 megabytes, and a large body would seem to have been sent at once. It asks for more when half of it
 is left, so a fast link does not run dry between two turns of the loop."""
 
+SETTLED_NS = NS // 100
+"""After so long a connection is kept that the server does not close right behind its answer. Some
+do (llama.cpp's), and promise `Keep-Alive` in that very answer."""
+
 Address = tuple[int, Any]
 """(family, address) as sockets take them."""
 Done = Callable[["Connection | OSError"], None]
@@ -141,7 +145,8 @@ class Dial:
 
 class Pool:
     """Connections to one server: the most recently used idle one first, else a new one. None that
-    has been idle for more than `keep_alive_s` is used again.
+    has been idle for more than `keep_alive_s` is used again, and, until the server has been seen to
+    keep one, and once it has closed one, none that it may be about to close.
     """
 
     def __init__(
@@ -153,14 +158,24 @@ class Pool:
         self._keep_alive_ns = round(keep_alive_s * NS)
         self.context = ssl.create_default_context() if server.tls else None
         self._idle: list[tuple[Connection, int]] = []
+        self._keeps: bool | None = None
+        """Whether the server leaves open what it says it keeps; None: not seen yet."""
 
     def take(self) -> Connection | None:
         """A live idle connection, or None."""
-        oldest_ns = self.link.now_ns() - self._keep_alive_ns
-        while self._idle:
-            connection, since_ns = self._idle.pop()
-            if connection.open and since_ns >= oldest_ns and connection.is_idle():
-                return connection
+        now_ns = self.link.now_ns()
+        for at in reversed(range(len(self._idle))):
+            connection, since_ns = self._idle[at]
+            idle_ns = now_ns - since_ns
+            if idle_ns < SETTLED_NS and not self._keeps:
+                continue
+            del self._idle[at]
+            if idle_ns <= self._keep_alive_ns:
+                if connection.open and connection.is_idle():
+                    if self._keeps is None:
+                        self._keeps = True
+                    return connection
+                self._keeps = False
             connection.close()
         return None
 

@@ -17,7 +17,7 @@ from inferometer.load.lane import LanesConfig
 from inferometer.load.lanes import Lanes
 from inferometer.load.progress import Progress
 from inferometer.load.selfwatch import SelfWatch
-from inferometer.load.transport import Transport
+from inferometer.load.transport import Following, Transport
 from inferometer.load.workload import Workload
 
 
@@ -32,6 +32,7 @@ class Drive:
         clock: Clock,
         on_record: Callable[[Record], None],
         prepare: Callable[[Prompt], None] | None = None,
+        following: Following | None = None,
     ) -> None:
         self._config = config
         self._workload = workload
@@ -44,7 +45,7 @@ class Drive:
         self._stamp_source = "virtual"
         self._arrivals: tuple[int, int] | None = None
         """(due, not sent) in the window of an open loop."""
-        self._lanes = Lanes(config, workload, transport, clock, self._take, prepare)
+        self._lanes = Lanes(config, workload, transport, clock, self._take, prepare, following)
         window_s = config.workload.duration_s or 60.0
         self._watch = SelfWatch(
             clock,
@@ -123,10 +124,11 @@ class Drive:
         if not stopped:
             self._lanes.stopped.clear()
             await self._until(self._lanes.drained, self._config.client.grace_s)
-        left = list(self._lanes.open.items())
-        for request_id, _ in left:
-            self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
-        await asyncio.gather(*(task for _, task in left))
+        # More than once only where a request left by itself before it heard of the end.
+        while left := list(self._lanes.open.items()):
+            for request_id, _ in left:
+                self._transport.abort(request_id, Status.CANCELLED if stopped else Status.CENSORED)
+            await asyncio.gather(*(task for _, task in left))
         self._lanes.file()
 
     async def _until(self, event: asyncio.Event, timeout_s: float | None) -> None:

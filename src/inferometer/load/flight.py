@@ -18,8 +18,6 @@ from inferometer.load.wire import Limits, Outcome, Post, Target
 
 DRAIN_NS = NS
 """How long the end of a body may follow its [DONE] before the connection is given up."""
-NEAR_END = 3
-"""Token events before the last one asked for: from here on every read is told of at once."""
 
 
 class Connections(Protocol):
@@ -58,15 +56,20 @@ class Flight:
         pool: Connections,
         now_ns: Callable[[], int],
         owner: Owner,
+        hurry_at: int,
     ) -> None:
         self.key = post.key
         self.reply = Reply(target.reader, post.keep_text)
         self.connection: Connection | None = None
-        self.hurry_at = post.max_tokens - NEAR_END
+        self.max_tokens = post.max_tokens
+        self.hurry_at = hurry_at
+        """Token events from which on its end is near."""
         self.due_ns = 0
         """No deadline passes before this."""
         self.gathered = False
         """Its connection is read once a tick."""
+        self.hurried = False
+        """It was gathered, until its end was near."""
         self.ending: Ending | None = None
         self._payload: bytes | memoryview | Stored = post.payload
         self._target = target
@@ -190,7 +193,7 @@ class Flight:
             self.connection.close()
             self.connection = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self, followed: tuple[int, int] | None = None) -> Outcome:
         """What was seen, as far as it came. Only of a flight that has ended."""
         reply, usage, ending = self.reply, self.reply.usage, self.ending
         assert ending is not None
@@ -216,6 +219,7 @@ class Flight:
             kernel_stamps=reply.kernel_stamps and reply.first_byte_ns is not None,
             reused=self._reused,
             said=reply.said,
+            followed=followed,
         )
 
     def _dialed(self, outcome: Connection | OSError) -> None:

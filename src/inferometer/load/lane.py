@@ -20,6 +20,7 @@ from inferometer.core import (
     WorkloadSettings,
 )
 from inferometer.load.play import Play, Ready
+from inferometer.load.transport import Follower
 
 FEW_REQUESTS = 10
 """Below this many finished requests a share of failures says nothing, unless all have failed."""
@@ -45,7 +46,10 @@ class Lane:
         self.play: Play | None = None
         self.upcoming: Play | None = None
         """The next one, made ready while this one is under way."""
-        self.open = 0
+        self.open: dict[str, Turn] = {}
+        """Requests that are under way, by id."""
+        self.successor: Follower | None = None
+        """What leaves by itself when the open request has ended well."""
         self.idle_since_ns = 0
         self.warm_left = 0
         """Warm-up requests still to be sent."""
@@ -54,6 +58,12 @@ class Lane:
         self.warm = False
         self.fruitless = 0
         """Sessions in a row of which no turn could be sent."""
+
+    def next(self) -> Lane:
+        """The lane as it will be when its next session begins."""
+        coming = Lane(self.index)
+        coming.number, coming.play = self.number + 1, self.upcoming
+        return coming
 
 
 class Due(NamedTuple):

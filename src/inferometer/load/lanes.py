@@ -20,8 +20,9 @@ from inferometer.load.lane import Due, Lane, LanesConfig, Tally, record_of, requ
 from inferometer.load.openloop import OpenLoop
 from inferometer.load.pacers import lane_starts
 from inferometer.load.play import Play, Ready
+from inferometer.load.successors import Successors, begun
 from inferometer.load.timers import Timers
-from inferometer.load.transport import Transport
+from inferometer.load.transport import Follower, Following, Transport
 from inferometer.load.workload import Workload
 
 T = TypeVar("T")
@@ -35,7 +36,8 @@ FRUITLESS_SESSIONS = 1_000
 class Lanes:
     """Runs the lanes: `on_record` takes each finished request, `stop_reason` says why they stop.
 
-    `prepare` is given prompts some time before they are sent, to do what can be done by then.
+    `prepare` is given prompts some time before they are sent, to do what can be done by then;
+    `following` requests that leave without being asked for when the one before has ended.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Lanes:
         clock: Clock,
         on_record: Callable[[Record], None],
         prepare: Callable[[Prompt], None] | None = None,
+        following: Following | None = None,
     ) -> None:
         self.config = config
         self.timers: Timers[Lane, Due] = Timers()
@@ -65,6 +68,9 @@ class Lanes:
         self._clock = clock
         self._on_record = on_record
         self._prepare = prepare
+        self._successors: Successors | None = None
+        if following is not None:
+            self._successors = Successors(config, workload, following, self.timers.waits)
         self._sending = True
         self._cold_lanes = config.lanes
         self._idle_since_ns = 0
@@ -115,6 +121,8 @@ class Lanes:
     def stop_sending(self) -> None:
         """Start no further turn; what is open goes on."""
         self._sending = False
+        if self._successors is not None:
+            self._successors.close()
         if self._wake is not None:
             self._wake.cancel()
         if not self.open:
@@ -195,6 +203,9 @@ class Lanes:
     def _send(self, lane: Lane, item: Ready) -> None:
         play, turn = lane.play, item.turn
         assert play is not None
+        if (left := begun(lane, turn, item)) is not None:
+            self._follow(lane, turn, *left)
+            return
         if not self._sending:
             return
         prompt = None
@@ -206,20 +217,28 @@ class Lanes:
         phase = Phase.WARMUP if self.window_start_ns is None else Phase.MEASURED
         request = request_of(lane, item, self.config, phase, prompt)
         self._workload.sent(play.session, turn, request)
-        lane.open += 1
+        self._follow(lane, turn, request)
+
+    def _follow(
+        self, lane: Lane, turn: Turn, request: Request, left: Follower | None = None
+    ) -> None:
+        """Count a request that is sent now, or has `left` by itself, and wait for its answer."""
+        lane.open[request.id] = turn
         lane.fruitless = 0
         if lane.warm_left > 0:
             lane.warm_left -= 1
             lane.warming.add(request.id)
         self.tally.sent += 1
         self.measured_sent += request.phase is Phase.MEASURED
-        task = asyncio.create_task(self._exchange(lane, turn, request))
+        task = asyncio.create_task(self._exchange(lane, turn, request, left))
         task.add_done_callback(self._note_fault)
         self.open[request.id] = task
         self._check_requests()
         opening = self._arrivals
         if opening.looks_out if opening is not None else lane.upcoming is None:
             self._after_sends(self._look_ahead, lane)
+        elif self._successors is not None:
+            self._after_sends(self._successors.look_at, lane)
 
     def _note_fault(self, task: asyncio.Task[None]) -> None:
         """A fault of ours must not leave the load waiting; whoever awaits the task raises it."""
@@ -235,6 +254,8 @@ class Lanes:
         elif lane.upcoming is None:
             lane.upcoming = Play(self._workload.session(lane.index, lane.number + 1))
             coming = (lane.index, lane.number + 1, lane.upcoming)
+            if self._successors is not None:
+                self._successors.look_at(lane)
         else:
             coming = None
         if coming is not None and self._prepare is not None:
@@ -256,20 +277,28 @@ class Lanes:
         self.context_overflows += over
         return over
 
-    async def _exchange(self, lane: Lane, turn: Turn, request: Request) -> None:
+    async def _exchange(
+        self, lane: Lane, turn: Turn, request: Request, left: Follower | None
+    ) -> None:
         dequeued_ns = self._clock.now_ns()
-        exchange = await self._transport.send(request)
-        del self.open[request.id]
-        lane.open -= 1
+        if left is None:
+            exchange = await self._transport.send(request)
+        else:
+            dequeued_ns = left.begun_ns or dequeued_ns
+            exchange = await left.exchange()
+        del self.open[request.id], lane.open[request.id]
+        if lane.successor is not None and lane.successor.begun_ns is None:
+            lane.successor = None  # it was not to be
         self._workload.heard(turn, request, exchange)
         self._count(exchange)
         if request.id in lane.warming:
             lane.warming.remove(request.id)
             self._note_warm(lane)
-        if self._sending:
+        if self._sending or lane.successor is not None:
             self._go_on(lane, turn, exchange)
         elif not self.open:
             self.drained.set()
+        assert lane.successor is None or lane.successor.begun_ns is None  # what left was taken up
         self._after_sends(self._on_record, record_of(request, dequeued_ns, exchange))
 
     def _after_sends(self, work: Callable[[T], None], item: T) -> None:
@@ -314,17 +343,21 @@ class Lanes:
 
     def _open_window(self, at_ns: int) -> None:
         self.window_start_ns = at_ns
+        if self._successors is not None:
+            self._successors.open(at_ns, self.lanes)
         self.all_warm.set()
 
     def _check_requests(self) -> None:
         wanted = self.config.workload.requests
         if wanted is not None and self.measured_sent >= wanted:
             self.stop_sending()
+        elif self._successors is not None:
+            self._successors.sent(self.measured_sent)
 
     def _settle(self, lane: Lane | None = None) -> None:
         """After every change: apply the idle caps where something fell idle, set the alarm."""
         rules = self.config.workload
-        if lane is not None and lane.open == 0:
+        if lane is not None and not lane.open:
             self.timers.cap_tree(lane, lane.idle_since_ns, round(rules.tree_idle_cap_s * NS))
         # In an open loop arrivals end what is idle, when they are due.
         if not self.open and self._arrivals is None:

@@ -43,6 +43,20 @@ class Play:
         """True when every turn is done or dropped."""
         return self._left == 0
 
+    @property
+    def first(self) -> list[Turn]:
+        """The turns that wait for nothing, from the top."""
+        return [turn for turn in self.session.turns if not turn.after]
+
+    def freed_by(self, turn: Turn) -> list[Turn]:
+        """What `done` would hand out for it now."""
+        turns = (self.session.turns[follower] for follower in self._followers[turn.index])
+        return [t for t in turns if self._waits[t.index] == 1 and not self._handed[t.index]]
+
+    def ends_with(self, turn: Turn) -> bool:
+        """Nothing but this turn is left."""
+        return self._left == 1 and not self._closed[turn.index]
+
     def start(self, skipped: Iterable[int], at_ns: int) -> list[Ready]:
         """Take `skipped` as done long ago, and hand out every turn that waits for nothing.
 

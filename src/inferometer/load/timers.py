@@ -32,6 +32,10 @@ class Timers(Generic[Tree, Item]):
         self._pending.setdefault(tree, {})[self._serial] = (due_ns, item)
         heapq.heappush(self._heap, (due_ns, self._serial, tree))
 
+    def waits(self, tree: Tree) -> bool:
+        """Some timer of the tree runs."""
+        return tree in self._pending
+
     def next_due_ns(self) -> int | None:
         """When the next timer fires; None when there is none."""
         while self._heap and not self._live(self._heap[0]):

@@ -9,6 +9,10 @@ from typing import Protocol
 
 from inferometer.core import Exchange, Request, Status
 
+LARGE_TOKENS = 32_768
+"""From here on a prompt is made by a thread, when it is due or before: its body takes about a
+millisecond, which is more than a thread costs."""
+
 
 class Transport(Protocol):
     """Sends requests, any number at a time, and says what came back and when."""
@@ -34,4 +38,40 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give up what is open and let go of every connection."""
+        ...
+
+
+class Follower(Protocol):
+    """A request that lies ready, and leaves by itself as soon as the one before it has ended well.
+
+    What became of it is known when `send` of the one before returns.
+    """
+
+    @property
+    def request(self) -> Request:
+        """As it was handed over: its times are not known yet."""
+        ...
+
+    @property
+    def begun_ns(self) -> int | None:
+        """When it was taken up; None where it was not, and will not be."""
+        ...
+
+    async def exchange(self) -> Exchange:
+        """Of one that has begun: as `Transport.send`."""
+        ...
+
+
+class Following(Protocol):
+    """What some transports can do beside."""
+
+    def follow(self, request: Request, after: str, until_ns: int | None) -> Follower | None:
+        """Have this request sent once the open one `after` has ended well, before `until_ns`.
+
+        None where there is no place for it. Its prompt has fewer than `LARGE_TOKENS`.
+        """
+        ...
+
+    def recall(self) -> None:
+        """None that has not begun will."""
         ...

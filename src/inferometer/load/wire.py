@@ -57,6 +57,10 @@ class Post(NamedTuple):
     max_tokens: int
     keep_text: bool = False
     """The answer's text is needed."""
+    after: int | None = None
+    """Leaves by itself as soon as this one has ended well, and not at all if that has ended
+    already, or ends otherwise, or at `until_ns` or later."""
+    until_ns: int | None = None
 
 
 class Abort(NamedTuple):
@@ -64,6 +68,10 @@ class Abort(NamedTuple):
 
     key: int
     status: How
+
+
+class Recall(NamedTuple):
+    """What was to leave by itself does not, unless it has."""
 
 
 class Release(NamedTuple):
@@ -98,6 +106,8 @@ class Outcome(NamedTuple):
     reused: bool
     said: tuple[str, int] | None = None
     """Visible text, and the token events without any; None where nobody asked."""
+    followed: tuple[int, int] | None = None
+    """Key of the request that left by itself after this one, and when that was begun."""
 
 
 class Pulse(NamedTuple):

@@ -20,6 +20,8 @@ from inferometer.load.chunks import is_text
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
+from inferometer.load.followers import BODY_END_NS, Followers
+from inferometer.load.nearend import NearEnd
 from inferometer.load.plain import chunk_header
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.sheet import Stored, Taken
@@ -37,6 +39,7 @@ from inferometer.load.wire import (
     Outcome,
     Post,
     Pulse,
+    Recall,
     Release,
     Target,
 )
@@ -49,8 +52,12 @@ PROBE_NS = 50_000_000
 """Between two looks at the deadlines, and at how late the loop is."""
 PULSE_EVERY = 4
 """Probes between two pulses."""
-BURST_NS = 300_000
-"""How long requests may leave, one after the other, before the server is given way."""
+BURST = 8
+"""Requests that may leave, one after the other, before the server is given way: some 0.3 ms of
+writing. Not so long a time: between sends that follow ends it would be reading, for the most part.
+"""
+MOST_HURRIED = 64
+"""Streams read at once because their end is near. More are read for less by the tick."""
 GIVE_WAY_S = 0.00005
 """The shortest sleep there is. A server of this machine that a write has woken waits, as a rule, on
 the writer's own core until the writer sleeps: it would read what was sent ms later.
@@ -78,6 +85,10 @@ class Worker:
         self._target: Target | None = None
         self._pool: Pool | None = None
         self._flights: dict[int, Flight] = {}
+        self._followers = Followers()
+        self._near_end = NearEnd()
+        self._hurried = 0
+        """Streams that are read at once because their end is near."""
         self._streams: list[Strand | None] = []
         """Those that are gathered, by descriptor."""
         self._drains: set[Flight] = set()
@@ -88,21 +99,23 @@ class Worker:
         self._probe_ns = _now_ns() + PROBE_NS
         self._tick_ns = 0
         self._probes = 0
-        self._sending_ns = 0
-        """Since when requests leave without a break; 0: none has left in this turn."""
+        self._sent = 0
+        """Requests that have left without a break in this turn."""
         self._poller.watch(control.fileno(), self._on_control)
 
     def run(self) -> None:
         """Serve until the coordinator closes its end."""
         while self._running:
-            self._sending_ns = 0
+            self._sent = 0
             patience_s = self._patience_s()
             self._poller.dispatch(patience_s)
+            if self._followers.waiting:
+                self._followers.start(_now_ns())
             # Somebody waits for what has ended; what is streaming has its stamps already.
             self._tell_outcomes()
             now_ns = _now_ns()
             if self._poller.gathering and now_ns >= self._tick_ns:
-                if self._sending_ns:
+                if self._sent:
                     time.sleep(GIVE_WAY_S)  # a drain would keep the server from its core
                 all_read = self._drain(now_ns)
                 self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
@@ -116,9 +129,12 @@ class Worker:
 
     def _patience_s(self) -> float | None:
         """How long nothing needs to be done of itself; None: until somebody speaks."""
+        if self._poller.gathering and not self._tick_ns:
+            return 0.0  # what is left of a drain does not wait; a new request may come in between
+        if self._followers.waiting:
+            return BODY_END_NS / 1e9
         if self._poller.gathering:
-            # What is left of a drain does not wait; a new request may come in between.
-            return TICK_S if self._tick_ns else 0.0
+            return TICK_S
         if self._flights or self._drains:
             return max(0.0, (self._probe_ns - _now_ns()) / 1e9)
         return None
@@ -156,7 +172,7 @@ class Worker:
             if not plain:
                 self._parse(strand, size, at_ns)
             elif len(at) >= strand.hurry_at:
-                self._single_out(strand.flight)
+                self._hurry(strand.flight)
         return len(ready) < SLICE
 
     def _read_all(self, strand: Strand) -> None:
@@ -184,20 +200,20 @@ class Worker:
 
     def sending(self) -> None:
         """In a burst, let the server read what has left before."""
-        now_ns = _now_ns()
-        if not self._sending_ns:
-            self._sending_ns = now_ns
-        elif now_ns - self._sending_ns >= BURST_NS:
+        self._sent += 1
+        if self._sent > BURST:
             time.sleep(GIVE_WAY_S)
-            self._sending_ns = _now_ns()
+            self._sent = 1
 
     def heard(self, flight: Flight) -> None:
         """Something came: gather the stream, or watch it by itself, as it now deserves."""
         reply = flight.reply
         near_end = len(reply.at_ns) >= flight.hurry_at
         if flight.gathered:
-            if near_end or not reply.kernel_stamps:
+            if not reply.kernel_stamps:
                 self._single_out(flight)
+            elif near_end:
+                self._hurry(flight)
         elif (
             reply.at_ns
             and flight.posted  # until then its connection is watched for room to write
@@ -218,10 +234,25 @@ class Worker:
         del self._flights[flight.key]
         if flight.gathered:
             self._single_out(flight)
+        self._hurried -= flight.hurried
+        if flight.ending is not None and flight.ending.status == "ok":
+            self._near_end.learn(len(flight.reply.at_ns), flight.max_tokens)
         self._ended_tokens += len(flight.reply.at_ns)
-        self._outcomes.append(flight.outcome())
+        now_ns = _now_ns()
+        post = self._followers.take(flight, now_ns)
+        followed = None if post is None else (post.key, now_ns)
+        self._outcomes.append(flight.outcome(followed))
         if flight.follow():
             self._drains.add(flight)
+        if post is not None:
+            self._followers.begin(self._flight(post), flight, now_ns)
+
+    def _hurry(self, flight: Flight) -> None:
+        """Read it at once from now on, unless that is so of many."""
+        if self._hurried < MOST_HURRIED:
+            self._hurried += 1
+            flight.hurried = True
+            self._single_out(flight)
 
     def _single_out(self, flight: Flight) -> None:
         assert flight.connection is not None
@@ -248,21 +279,25 @@ class Worker:
 
     def _take(self, message: object) -> None:
         match message:
-            case Post():
-                assert self._target is not None
-                assert self._pool is not None
+            case Post(after=None):
                 if not self._flights:
                     self._probe_ns = _now_ns() + PROBE_NS
-                flight = Flight(message, self._target, self._pool, _now_ns, self)
-                self._flights[message.key] = flight
+                flight = self._flight(message)
                 flight.start()
                 if isinstance(message.payload, Stored) and flight.ending is None:
                     self._outcomes.append(Taken(message.key))
+            case Post(after=before):
+                # Of one that has ended the outcome is on its way, and says that nothing followed.
+                if before in self._flights:
+                    self._followers.hold(message)
+            case Recall():
+                self._followers.clear()
             case Abort(key, status):
                 if (open_flight := self._flights.get(key)) is not None:
                     open_flight.end(status, None)
             case Target():
                 self._target = message
+                self._near_end = NearEnd()
                 self._ended_tokens = 0
                 addresses = list(message.addresses)
                 self._pool = Pool(message.server, addresses, self._link, message.keep_alive_s)
@@ -270,7 +305,16 @@ class Worker:
             case Release():
                 self._release()
 
+    def _flight(self, post: Post) -> Flight:
+        assert self._target is not None
+        assert self._pool is not None
+        hurry_at = self._near_end.event(post.max_tokens)
+        flight = Flight(post, self._target, self._pool, _now_ns, self, hurry_at)
+        self._flights[post.key] = flight
+        return flight
+
     def _release(self) -> None:
+        self._followers.clear()
         for flight in list(self._flights.values()):
             flight.end("cancelled", None)
         for flight in self._drains:

@@ -7,30 +7,23 @@ measured. No socket to the server is held here; names are looked up once, before
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from urllib.parse import quote
-
-import numpy as np
 
 from inferometer.clock import NS, Clock
-from inferometer.core import Answer, Arrivals, ClientSettings, Exchange, Request, Status
-from inferometer.errors import InputError, Problem, without
+from inferometer.core import ClientSettings, Exchange, Request, Status
 from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
-from inferometer.load.http import Server, request_head
+from inferometer.load.heads import Heads
+from inferometer.load.outcomes import exchange_of, nothing_but, unsent
 from inferometer.load.sheet import NOT_MAPPED, Sheet, Taken
-from inferometer.load.wire import Abort, Limits, Outcome, Post, Pulse, Release, Target
+from inferometer.load.transport import Follower
+from inferometer.load.wire import Abort, Limits, Outcome, Post, Pulse, Recall, Release, Target
 
-MAX_ERROR_CHARS = 500
-
-_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
-_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A token of RFC 9110 §5.6.2."""
+FOLLOWING_BYTES = 64 * 1024 * 1024
+"""Of requests that lie in workers and wait for the one before."""
 
 
 class Account:
@@ -64,6 +57,23 @@ class Account:
         return [late_ns / 1e6 for at_ns, late_ns in lags if start_ns <= at_ns < end_ns]
 
 
+class _Follower:
+    """A `Follower` in a worker, known to it as `key`; `before` is the key of the one it follows."""
+
+    def __init__(
+        self, request: Request, key: int, payload: bytes, transport: WorkerTransport
+    ) -> None:
+        self.request = request
+        self.key = key
+        self.payload = payload
+        self.begun_ns: int | None = None
+        self._transport = transport
+
+    async def exchange(self) -> Exchange:
+        """Follow it to its end."""
+        return await self._transport.followed(self.request, self.key)
+
+
 class WorkerTransport:
     """A `Transport` to one OpenAI-compatible server, over living workers.
 
@@ -85,13 +95,10 @@ class WorkerTransport:
         self.on_fault: Callable[[str], None] = _ignore
         self.accounts = [Account() for _ in workers]
         """What each worker said of itself."""
-        self._server, self._path = parse_base_url(base_url, settings.endpoint)
+        self._server, path = parse_base_url(base_url, settings.endpoint)
         self._encode = encode
         self._settings = settings
-        api_key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._headers = _fixed_headers(self._server, headers, api_key)
-        self._secrets = _secrets(headers, api_key)
-        self._affinity_header = _affinity_header(settings)
+        self._heads = Heads(self._server, path, settings, headers)
         self._clock = clock
         self._workers = list(workers)
         self._unready = set(self._workers)
@@ -102,6 +109,11 @@ class WorkerTransport:
         self._places: dict[str, tuple[int, WorkerEnd]] = {}
         """Key and worker of each open request, by id."""
         self._open: set[str] = set()
+        self._followers: dict[int, _Follower] = {}
+        """What lies in a worker, by the key of the request it waits for."""
+        self._following_bytes = 0
+        self._made: dict[str, bytes] = {}
+        """Requests that were made, and did not leave by themselves, by id."""
         self._aborted: dict[str, Status] = {}
         self._sharing = True
         """Workers can map what is on a sheet."""
@@ -129,15 +141,20 @@ class WorkerTransport:
         self._open.add(request.id)
         body: bytes | Sheet = b""
         try:
-            made = self._encode(request)
-            body = made if isinstance(made, bytes) else await made
+            payload: bytes | Sheet | None = self._made.pop(request.id, None)
+            if payload is None:
+                made = self._encode(request)
+                body = made if isinstance(made, bytes) else await made
             failure = await self._known()
             if (status := self._aborted.pop(request.id, None)) is not None:
-                return _unsent(status, None, self._clock.now_ns())
+                return unsent(status, None, self._clock.now_ns())
             if failure is not None:
                 text = f"cannot connect to {self._server.authority}: {reason(failure)}"
-                return _unsent(Status.CONNECT, self._error_text(text), self._clock.now_ns())
-            payload = self._payload(request, body)
+                return unsent(
+                    Status.CONNECT, self._heads.without_secrets(text), self._clock.now_ns()
+                )
+            if payload is None:
+                payload = self._payload(request, body)
             exchange = await self._carried(request, payload)
             if self._sharing and (exchange.error or "").startswith(NOT_MAPPED):
                 self._sharing = False  # nothing of it has left: it goes with the message
@@ -147,6 +164,29 @@ class WorkerTransport:
             self._open.discard(request.id)
             if isinstance(body, Sheet):
                 body.close()
+
+    def follow(self, request: Request, after: str, until_ns: int | None) -> Follower | None:
+        """Leave it with the worker that has the one before."""
+        place = self._places.get(after)
+        if place is None or self._following_bytes > FOLLOWING_BYTES:
+            return None
+        before, end = place
+        if before in self._followers or self._waiting[before].done():
+            return None
+        body = self._encode(request)
+        assert isinstance(body, bytes)  # it is not large
+        payload = self._heads.of(request, len(body)) + body
+        key = self._new_key()
+        self._followers[before] = follower = _Follower(request, key, payload, self)
+        self._following_bytes += len(payload)
+        end.send(Post(key, payload, request.max_tokens, after=before, until_ns=until_ns))
+        return follower
+
+    def recall(self) -> None:
+        """What has not left by itself does not; the outcome of the one before says which."""
+        for end in self._workers:
+            if end.alive:
+                end.send(Recall())
 
     def abort(self, request_id: str, status: Status) -> None:
         """End an open request with this status; one not yet begun ends when it begins."""
@@ -163,34 +203,60 @@ class WorkerTransport:
         for end in workers:
             if end.alive:
                 end.send(Release())
-        while self._open:
-            await asyncio.sleep(0.001)  # until each `send` has its outcome
+        while self._open or not all(wait.done() for wait in self._waiting.values()):
+            await asyncio.sleep(0.001)  # until each request has its outcome
         for end in workers:
             end.detach()
 
     async def _carried(self, request: Request, payload: bytes | Sheet) -> Exchange:
         living = [end for end in self._workers if end.alive]
         if not living:
-            return _unsent(Status.CANCELLED, "no worker is left", self._clock.now_ns())
+            return unsent(Status.CANCELLED, "no worker is left", self._clock.now_ns())
         end = min(living, key=lambda end: end.open)
-        key = self._next_key
-        self._next_key += 1
-        waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
-        self._places[request.id] = (key, end)
-        end.open += 1
+        key = self._new_key()
+        self._begin(request, key, end)
         if isinstance(payload, Sheet):
             self._sheets[key] = payload
         posted = payload if isinstance(payload, bytes) else payload.posted(self._sharing)
         end.send(Post(key, posted, request.max_tokens, request.wants_answer))
+        return await self._heard(request, key, end)
+
+    async def followed(self, request: Request, key: int) -> Exchange:
+        """Follow to its end what has left by itself."""
+        self._open.add(request.id)
+        try:
+            return await self._heard(request, key, self._places[request.id][1])
+        finally:
+            self._open.discard(request.id)
+
+    def _new_key(self) -> int:
+        self._next_key += 1
+        return self._next_key
+
+    def _begin(self, request: Request, key: int, end: WorkerEnd) -> None:
+        self._waiting[key] = asyncio.get_running_loop().create_future()
+        self._places[request.id] = (key, end)
+        end.open += 1
+
+    async def _heard(self, request: Request, key: int, end: WorkerEnd) -> Exchange:
+        waiting = self._waiting[key]
         try:
             outcome = await waiting
         finally:
             end.open -= 1
             del self._places[request.id]
             self._sheets.pop(key, None)
-            if self._waiting.pop(key, None) is not None and end.alive:
-                end.send(Abort(key, "cancelled"))  # nobody waits for it any more
-        return _exchange(outcome, self._error_text(outcome.error))
+            if not waiting.done() or waiting.cancelled():
+                self._give_up(key, end)
+            self._waiting.pop(key, None)
+        return exchange_of(outcome, self._heads.without_secrets(outcome.error))
+
+    def _give_up(self, key: int, end: WorkerEnd) -> None:
+        """Nobody waits for it any more, nor for what follows it."""
+        if (follower := self._followers.pop(key, None)) is not None:
+            self._following_bytes -= len(follower.payload)
+        if end.alive:
+            end.send(Abort(key, "cancelled"))
 
     async def _known(self) -> OSError | None:
         """The workers were told of the server: looked up once, by whoever is first."""
@@ -234,9 +300,25 @@ class WorkerTransport:
             self._is_ready(end)
             return
         account.finished_tokens += len(message.at_ns) // 8
-        waiting = self._waiting.pop(message.key, None)
+        self._end(message, end)
+
+    def _end(self, outcome: Outcome, end: WorkerEnd) -> None:
+        """A request has ended, and another may have left by itself."""
+        follower = self._followers.pop(outcome.key, None)
+        if follower is not None:
+            self._following_bytes -= len(follower.payload)
+        if outcome.followed is not None:
+            key, begun_ns = outcome.followed
+            if follower is None:
+                end.send(Abort(key, "cancelled"))
+            else:
+                follower.begun_ns = begun_ns
+                self._begin(follower.request, key, end)
+        elif follower is not None:
+            self._made[follower.request.id] = follower.payload
+        waiting = self._waiting.get(outcome.key)
         if waiting is not None and not waiting.done():
-            waiting.set_result(message)
+            waiting.set_result(outcome)
 
     def _is_ready(self, end: WorkerEnd) -> None:
         self._unready.discard(end)
@@ -247,145 +329,17 @@ class WorkerTransport:
         """A worker died: what it had is over, and so is the load."""
         why, now_ns = end.why_it_ended(), self._clock.now_ns()
         for key, place in list(self._places.values()):
-            if place is end and (waiting := self._waiting.pop(key, None)) is not None:
-                waiting.set_result(_nothing_but(key, why, now_ns, Status.CANCELLED))
+            if place is end:
+                self._end(nothing_but(key, why, now_ns, Status.CANCELLED), end)
         self._is_ready(end)
         self.on_fault(why)
 
     def _payload(self, request: Request, body: bytes | Sheet) -> bytes | Sheet:
         """Head and body in one piece, so that they leave in one write."""
         if isinstance(body, bytes):
-            return self._head(request, len(body)) + body
-        body.enclose(self._head(request, body.size), b"")
+            return self._heads.of(request, len(body)) + body
+        body.enclose(self._heads.of(request, body.size), b"")
         return body
-
-    def _head(self, request: Request, length: int) -> bytes:
-        affinity = _quoted(request.affinity)
-        headers = {
-            **self._headers,
-            "x-request-id": _quoted(request.id),
-            "x-correlation-id": affinity,
-        }
-        if self._affinity_header is not None:
-            headers[self._affinity_header] = affinity
-        headers["content-length"] = str(length)
-        return request_head("POST", self._path, headers)
-
-    def _error_text(self, error: str | None) -> str | None:
-        if error is None:
-            return None
-        return without(error, self._secrets)[:MAX_ERROR_CHARS]
-
-
-def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> dict[str, str]:
-    """Headers of every request, names in lower case; the caller's win. Raises InputError."""
-    headers = {
-        "host": server.authority,
-        "user-agent": "inferometer",
-        "accept": "text/event-stream",
-        "accept-encoding": "identity",
-        "content-type": "application/json",
-    }
-    if api_key:
-        headers["authorization"] = f"Bearer {api_key}"
-    headers |= {name.lower(): text for name, text in extra.items()}
-    problems = [
-        Problem("a header is a name of letters, digits and '-', and one line of ASCII", key=name)
-        for name, text in headers.items()
-        if not (_FIELD_NAME.fullmatch(name) and _is_line(text))
-    ]
-    if problems:
-        raise InputError(*problems)
-    return headers
-
-
-def _secrets(headers: Mapping[str, str], api_key: str) -> dict[str, str]:
-    """What no record may hold, and what stands for it: the key; texts of headers, and words of them
-    as in `Bearer KEY`.
-    """
-    found: dict[str, str] = {}
-    for text in headers.values():
-        words = (word for word in text.split() if len(word) > len("Bearer"))
-        found |= dict.fromkeys((text, *words), "[header]")
-    return found | {api_key: "[API key]"}
-
-
-def _affinity_header(settings: ClientSettings) -> str | None:
-    """The header's name in lower case. Raises InputError for what is no name of a header."""
-    name = settings.affinity_header
-    if name is None:
-        return None
-    if not _FIELD_NAME.fullmatch(name):
-        text = f"{name!r} is not the name of a header: letters, digits and '-'"
-        raise InputError(Problem(text, key="affinity_header"))
-    return name.lower()
-
-
-def _quoted(text: str) -> str:
-    """One line of ASCII: what is not is percent-encoded."""
-    return quote(text, safe=_PRINTABLE, errors="replace")
-
-
-def _is_line(text: str) -> bool:
-    return text.isascii() and text.isprintable()
-
-
-def _exchange(outcome: Outcome, error: str | None) -> Exchange:
-    at_ns = np.frombuffer(outcome.at_ns, dtype=np.int64)
-    coalesced = None
-    if outcome.coalesced:
-        coalesced = np.zeros(len(at_ns), dtype=np.bool_)
-        coalesced[np.frombuffer(outcome.coalesced, dtype=np.int64)] = True
-    tokens = outcome.tokens
-    counts = None if tokens is None else np.frombuffer(tokens, dtype=np.int64).astype(np.int32)
-    return Exchange(
-        connected_ns=outcome.connected_ns,
-        sent_ns=outcome.sent_ns,
-        body_sent_ns=outcome.body_sent_ns,
-        first_byte_ns=outcome.first_byte_ns,
-        first_visible_ns=outcome.first_visible_ns,
-        end_ns=outcome.end_ns,
-        arrivals=Arrivals(at_ns=at_ns, tokens=counts, coalesced=coalesced),
-        status=Status(outcome.status),
-        error=error,
-        http_status=outcome.http_status,
-        prompt_tokens=outcome.prompt_tokens,
-        cached_tokens=outcome.cached_tokens,
-        completion_tokens=outcome.completion_tokens,
-        token_source=outcome.token_source,
-        stamp_source="kernel" if outcome.kernel_stamps else "read",
-        reused_connection=outcome.reused,
-        answer=None if outcome.said is None else Answer(*outcome.said),
-    )
-
-
-def _nothing_but(key: int, error: str | None, end_ns: int, status: Status) -> Outcome:
-    """Of a request of which nothing is known but how it ended."""
-    return Outcome(
-        key=key,
-        connected_ns=None,
-        sent_ns=None,
-        body_sent_ns=None,
-        first_byte_ns=None,
-        first_visible_ns=None,
-        end_ns=end_ns,
-        at_ns=b"",
-        tokens=None,
-        coalesced=b"",
-        status=status.value,
-        error=error,
-        http_status=None,
-        prompt_tokens=None,
-        cached_tokens=None,
-        completion_tokens=None,
-        token_source="assumed",
-        kernel_stamps=False,
-        reused=False,
-    )
-
-
-def _unsent(status: Status, error: str | None, end_ns: int) -> Exchange:
-    return _exchange(_nothing_but(-1, error, end_ns, status), error)
 
 
 def _ignore(_: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -116,7 +117,8 @@ def _unordered(argv: Sequence[str]) -> list[str]:
         else:
             groups[-1].append(word)
     command, *flags = groups
-    return [*command, *chain.from_iterable(sorted(flags, key=lambda group: group[0]))]
+    flags.sort(key=itemgetter(0))
+    return [*command, *chain.from_iterable(flags)]
 
 
 def _moving(settings: Any) -> Any:

@@ -16,10 +16,9 @@ from functools import partial
 from inferometer.core import ClientSettings, Content, Prompt, Request
 from inferometer.load.endpoints import ENDPOINTS, enclosure
 from inferometer.load.sheet import Sheet
+from inferometer.load.transport import LARGE_TOKENS
 from inferometer.workload import PromptText
 
-LARGE_TOKENS = 32_768
-"""From here on a body takes about a millisecond, which is more than a thread costs."""
 AHEAD_BYTES = 128 * 1024 * 1024
 """Of large bodies made before they are due. What does not fit is made when it is sent."""
 MOST_THREADS = 4

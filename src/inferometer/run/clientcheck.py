@@ -59,10 +59,14 @@ class Step:
     table: Timetable
 
     @property
+    def answer_s(self) -> float:
+        """What one answer takes at most where nothing is late."""
+        return (2 * self.table.ttft_ns + self.table.chunks * self.table.gap_ns) / NS
+
+    @property
     def longest_s(self) -> float:
-        """What it takes at most where nothing is late."""
-        answer_ns = 2 * self.table.ttft_ns + self.table.chunks * self.table.gap_ns
-        return self.requests * answer_ns / NS
+        """What all of it takes: as in a run the streams are spread over a whole answer."""
+        return (self.requests + 1) * self.answer_s
 
 
 def _step(streams: int, requests: int, ttft_ms: int, chunks: int) -> Step:
@@ -134,7 +138,13 @@ def examine(plan: Sequence[Step], told: Callable[[str], None]) -> tuple[Level, .
                 break
             told(f"{step.streams:,} streams, up to {step.longest_s:.0f} s")
             workers = workers_for(step.streams)
-            load = Load(step.streams, step.requests, step.table.chunks, workers)
+            load = Load(
+                step.streams,
+                step.requests,
+                step.table.chunks,
+                workers,
+                stagger_s=step.answer_s,
+            )
             server.give(step.table)
             carried = asyncio.run(carry(server.url, "null", load))
             found.append(level_of(load, carried, server.account()))

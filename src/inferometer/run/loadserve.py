@@ -129,7 +129,13 @@ async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
         contextlib.closing(bodies),
     ):
         drive = Drive(
-            config, workload, transport, RealClock(), lambda r: writer.put(r), bodies.prepare
+            config,
+            workload,
+            transport,
+            RealClock(),
+            lambda r: writer.put(r),
+            bodies.prepare,
+            transport,
         )
         told = asyncio.get_running_loop().call_soon_threadsafe
         writer = RecordWriter(records, lambda why: told(drive.stop, why))
