@@ -18,7 +18,8 @@ MAX_SIZES = 4_096
 """Of chunks, for which the header is kept ready."""
 
 _CHUNK_SIZE = re.compile(rb"[1-9a-f][0-9a-f]*\Z")
-_headers: dict[int, bytes] = {}
+headers: dict[int, bytes] = {}
+"""What `chunk_header` has said of a size."""
 
 
 class Plain:
@@ -65,7 +66,7 @@ class Plain:
 
 def chunk_header(size: int) -> bytes:
     """The header of the one chunk that fills a read of `size` bytes, with its CRLF."""
-    return _headers.get(size) or _make_header(size)
+    return headers.get(size) or _make_header(size)
 
 
 def _make_header(size: int) -> bytes:
@@ -75,8 +76,8 @@ def _make_header(size: int) -> bytes:
     header = b"%x\r\n" % max(size - digits - 4, 0)
     if len(header) != digits + 2:
         header = b"\n"  # between fff and 1000 lies a size that no single chunk has
-    if len(_headers) < MAX_SIZES:
-        _headers[size] = header
+    if len(headers) < MAX_SIZES:
+        headers[size] = header
     return header
 
 

@@ -20,7 +20,7 @@ from inferometer.load.chunks import is_text
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
-from inferometer.load.plain import chunk_header
+from inferometer.load.plain import chunk_header, headers
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.sheet import Stored, Taken
 from inferometer.load.stamps import (
@@ -123,7 +123,7 @@ class Worker:
         """Read gathered streams that have something: the hot path, a few µs a chunk. False where
         there may be more of them.
         """
-        streams, link = self._streams, self._link
+        streams, link, known = self._streams, self._link, headers.get
         buffer, buffers = link.buffer, link.buffers
         kernel_ns = link.stamps.kernel_ns
         link.stamps.refresh(now_ns)
@@ -141,12 +141,15 @@ class Worker:
                 strand.connection.failed(error)  # the socket tells it once, and then a proper end
                 continue
             at_ns = kernel_ns(ancillary, at[-1], now_ns)
-            header, after, plain = chunk_header(size), strand.after, False
-            if buffer.startswith(header) and buffer.startswith(before, len(header)) and at_ns:
-                text_at, text_end = len(header) + len(before), size - len(after)
+            header, after, plain = known(size) or chunk_header(size), strand.after, False
+            start = len(header)
+            if at_ns and buffer.startswith(header) and buffer.startswith(before, start):
+                start += len(before)
                 if not after:
-                    plain = strand.take_counted(buffer, text_at, size, at_ns)
-                elif buffer.startswith(after, text_end) and is_text(buffer, text_at, text_end):
+                    plain = strand.take_counted(buffer, start, size, at_ns)
+                elif buffer.startswith(after, size - len(after)) and is_text(
+                    buffer, start, size - len(after)
+                ):
                     at.append(at_ns)
                     plain = True
             if not plain:

@@ -76,7 +76,7 @@ def _spread(zigzag: npt.NDArray[np.uint64], edges: list[int]) -> tuple[bytes, li
     present = np.empty(len(out), np.bool_)
     np.greater_equal(out[:-1], 0x80, out=present[1:])
     present[::WORD] = True  # a zero takes a byte too
-    counts = (np.count_nonzero(present[WORD * a : WORD * b]) for a, b in pairwise(edges))
+    counts = (int(np.count_nonzero(present[WORD * a : WORD * b])) for a, b in pairwise(edges))
     return out[present].tobytes(), list(accumulate(counts, initial=0))
 
 
