@@ -20,7 +20,7 @@ from inferometer.load.chunks import is_text
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
-from inferometer.load.plain import chunk_header, headers
+from inferometer.load.plain import chunk_header
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.sheet import Stored, Taken
 from inferometer.load.stamps import (
@@ -123,7 +123,7 @@ class Worker:
         """Read gathered streams that have something: the hot path, a few µs a chunk. False where
         there may be more of them.
         """
-        streams, link, known = self._streams, self._link, headers.get
+        streams, link = self._streams, self._link
         buffer, buffers = link.buffer, link.buffers
         kernel_ns = link.stamps.kernel_ns
         link.stamps.refresh(now_ns)
@@ -141,7 +141,7 @@ class Worker:
                 strand.connection.failed(error)  # the socket tells it once, and then a proper end
                 continue
             at_ns = kernel_ns(ancillary, at[-1], now_ns)
-            header, after, plain = known(size) or chunk_header(size), strand.after, False
+            header, after, plain = chunk_header(size), strand.after, False
             start = len(header)
             if at_ns and buffer.startswith(header) and buffer.startswith(before, start):
                 start += len(before)
