@@ -14,6 +14,7 @@ medians over the rounds. Needs a C compiler (or the compiled truthserver) and Li
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import signal
@@ -32,6 +33,8 @@ from peer_process import Spent, watched
 from peer_tables import lines_of, markdown_of
 from rich.console import Console
 from truth_accuracy import build, truthserver
+
+import inferometer
 
 MODEL = "ttft=500+itl=20+n=300+jit=0.5"
 SHORT_MODEL = "ttft=1+n=1"
@@ -99,6 +102,8 @@ def main() -> None:
     # A tool under way must not outlive this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     console = Console(stderr=True)
+    # The others were installed, and have their bytecode; a checkout need not have.
+    compileall.compile_dir(Path(inferometer.__file__).parent, quiet=2)
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         binary = options.server or build(options.source, Path(folder))
         tools = present(options, console)

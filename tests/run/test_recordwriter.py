@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from inferometer.core import Arrivals, Exchange, Phase, Record, Status
+from inferometer.run import recordwriter
 from inferometer.run.recordwriter import RecordWriter
 from inferometer.store import Journal, PointDir
 from inferometer.store.records import RECORD_COLUMNS
@@ -63,6 +66,25 @@ def test_records_are_kept_in_the_order_in_which_they_came(tmp_path: Path) -> Non
     ids = [kept.request_id for kept in PointDir(tmp_path).records()]
     assert ids == [f"r{number}" for number in range(700)]
     assert failures == []
+
+
+def test_events_that_are_encoded_together_are_each_request_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordwriter, "AT_ONCE", 100)
+    times = [np.cumsum(np.arange(count) * 1_000_003 % 30_000_000) for count in range(0, 60, 3)]
+    with Journal(tmp_path, "records", RECORD_COLUMNS) as journal:
+        writer = RecordWriter(journal, lambda _: None)
+        for number, at_ns in enumerate(times):
+            bare = record(f"r{number}")
+            exchange = replace(bare.exchange, arrivals=Arrivals(at_ns, None, None))
+            writer.put(replace(bare, exchange=exchange))
+        writer.close()
+        journal.seal()
+    found = {kept.request_id: kept.exchange.arrivals.at_ns for kept in PointDir(tmp_path).records()}
+    assert [found[f"r{number}"].tolist() for number in range(len(times))] == [
+        at_ns.tolist() for at_ns in times
+    ]
 
 
 class Full(Journal):

@@ -41,3 +41,30 @@ def test_cut_bytes_are_refused() -> None:
     data = varint.encode(np.array([10**9], dtype=np.int64))
     with pytest.raises(ValueError, match="inside a value"):
         varint.decode(data[:-1])
+
+
+@given(st.lists(st.lists(INT64, max_size=40), max_size=6))
+def test_many_at_once_are_each_by_itself(series: list[list[int]]) -> None:
+    arrays = [np.array(values, dtype=np.int64) for values in series]
+    assert varint.encode_many(arrays) == [varint.encode(array) for array in arrays]
+    assert varint.encode_many(arrays) == [leb128(values) for values in series]
+
+
+@given(st.lists(st.integers(0, 1 << 54), min_size=9, max_size=60), st.integers(0, 54))
+def test_gaps_of_any_width_are_leb128(gaps: list[int], narrower: int) -> None:
+    values = [sum(gap >> narrower for gap in gaps[: index + 1]) for index in range(len(gaps))]
+    assert varint.encode(np.array(values, dtype=np.int64)) == leb128(values)
+
+
+def leb128(values: list[int]) -> bytes:
+    """The published form, value by value."""
+    out = bytearray()
+    for before, value in zip([0, *values], values, strict=False):
+        # As an int64 wraps around.
+        step = (value - before + (1 << 63)) % (1 << 64) - (1 << 63)
+        zigzag = step << 1 if step >= 0 else ~(step << 1)
+        while zigzag > 0x7F:
+            out.append(zigzag & 0x7F | 0x80)
+            zigzag >>= 7
+        out.append(zigzag)
+    return bytes(out)

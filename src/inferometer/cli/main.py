@@ -12,6 +12,7 @@ import click
 
 from inferometer import __version__
 from inferometer.errors import InferometerError, InputError, StoreError, nearest
+from inferometer.load.bare import UNTHREADED
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = (
@@ -37,7 +38,14 @@ class Verbs(click.Group):
             ctx.fail(f"no verb {cmd_name!r}{nearest(cmd_name, VERBS)}")
         # What is imported stays: to look for garbage in it is a sixth of the time that it takes.
         gc.disable()
-        module = importlib.import_module(f"inferometer.cli.{cmd_name}")
+        # Not for longer than numpy looks at it: an engine that is started has its own wishes.
+        added = UNTHREADED.keys() - os.environ.keys()
+        os.environ.update({name: UNTHREADED[name] for name in added})
+        try:
+            module = importlib.import_module(f"inferometer.cli.{cmd_name}")
+        finally:
+            for name in added:
+                del os.environ[name]
         gc.freeze()
         gc.enable()
         command: click.Command = getattr(module, cmd_name)

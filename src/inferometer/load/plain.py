@@ -18,7 +18,6 @@ MAX_SIZES = 4_096
 """Of chunks, for which the header is kept ready."""
 
 _CHUNK_SIZE = re.compile(rb"[1-9a-f][0-9a-f]*\Z")
-_headers: dict[int, bytes] = {}
 
 
 class Plain:
@@ -63,9 +62,14 @@ class Plain:
         return counts, at
 
 
-def chunk_header(size: int) -> bytes:
-    """The header of the one chunk that fills a read of `size` bytes, with its CRLF."""
-    return _headers.get(size) or _make_header(size)
+class _Headers(dict[int, bytes]):
+    """By the size of a read; one that is not known yet is made."""
+
+    def __missing__(self, size: int) -> bytes:
+        header = _make_header(size)
+        if len(self) < MAX_SIZES:
+            self[size] = header
+        return header
 
 
 def _make_header(size: int) -> bytes:
@@ -73,11 +77,12 @@ def _make_header(size: int) -> bytes:
     while size - digits - 4 >= 16**digits:  # 4: CRLF after the header and after the chunk
         digits += 1
     header = b"%x\r\n" % max(size - digits - 4, 0)
-    if len(header) != digits + 2:
-        header = b"\n"  # between fff and 1000 lies a size that no single chunk has
-    if len(_headers) < MAX_SIZES:
-        _headers[size] = header
-    return header
+    # Between fff and 1000 lies a size that no single chunk has.
+    return header if len(header) == digits + 2 else b"\n"
+
+
+chunk_header = _Headers().__getitem__
+"""The header of the one chunk that fills a read of so many bytes, with its CRLF."""
 
 
 def learn(read: bytes, shape: Shape) -> Plain | None:

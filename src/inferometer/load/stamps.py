@@ -17,6 +17,7 @@ from typing import NamedTuple
 NS = 1_000_000_000
 SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; the socket module has no name for it
 ANCILLARY_BYTES = socket.CMSG_SPACE(16)
+_SOCKET = socket.SOL_SOCKET
 RESAMPLE_NS = 100_000_000
 PAIRED_READINGS = 5
 
@@ -111,7 +112,7 @@ class ArrivalStamps:
         """
         # One item, as a rule: what was asked for. Linux gives it the type of the option.
         for level, kind, data in ancillary:
-            if kind == SO_TIMESTAMPNS and level == socket.SOL_SOCKET and len(data) >= 16:
+            if kind == SO_TIMESTAMPNS and level == _SOCKET and len(data) >= 16:
                 seconds, nanoseconds = _unpack(data)
                 wall_ns: int = seconds * NS + nanoseconds
                 at_ns = wall_ns - self._offset_ns

@@ -162,11 +162,14 @@ class Worker:
                 continue
             at_ns = kernel_ns(ancillary, at[-1], now_ns)
             header, after, plain = chunk_header(size), strand.after, False
-            if buffer.startswith(header) and buffer.startswith(before, len(header)) and at_ns:
-                text_at, text_end = len(header) + len(before), size - len(after)
+            start = len(header)
+            if at_ns and buffer.startswith(header) and buffer.startswith(before, start):
+                start += len(before)
                 if not after:
-                    plain = strand.take_counted(buffer, text_at, size, at_ns)
-                elif buffer.startswith(after, text_end) and is_text(buffer, text_at, text_end):
+                    plain = strand.take_counted(buffer, start, size, at_ns)
+                elif buffer.startswith(after, size - len(after)) and is_text(
+                    buffer, start, size - len(after)
+                ):
                     at.append(at_ns)
                     plain = True
             if not plain:

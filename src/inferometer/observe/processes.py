@@ -12,6 +12,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 TICKS_S = float(os.sysconf("SC_CLK_TCK"))
+STAT_BYTES = 4096
+"""More than a line of /proc/PID/stat has."""
 
 
 def family(roots: Iterable[int], proc: Path = PROC) -> frozenset[int]:
@@ -69,24 +71,33 @@ def cpu_seconds(pids: frozenset[int], proc: Path = PROC) -> dict[int, float]:
     return found
 
 
-def _fields(folder: Path) -> list[str] | None:
-    """/proc/PID/stat from its third field on; None of a process that is gone."""
+def _fields(folder: str | Path) -> list[bytes] | None:
+    """/proc/PID/stat from its third field on; None of a process that is gone.
+
+    Read as it is: a machine may have thousands of processes, and a file object costs as much again.
+    """
     try:
-        text = (folder / "stat").read_text()
+        file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(file, STAT_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
     # The name, in parentheses, may hold anything.
-    return text.rpartition(")")[2].split()
+    return text.rpartition(b")")[2].split()
 
 
 def _stats(proc: Path) -> dict[int, tuple[int, int, int]]:
     """(parent, group, session) of every process."""
     found = {}
-    for folder in proc.iterdir():
-        if not folder.name.isdecimal():
-            continue
-        if (fields := _fields(folder)) is not None:
-            found[int(folder.name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
+    with os.scandir(proc) as entries:
+        names = [entry.name for entry in entries if entry.name.isdecimal()]
+    for name in names:
+        if (fields := _fields(f"{proc}/{name}")) is not None:
+            found[int(name)] = (int(fields[1]), int(fields[2]), int(fields[3]))
     return found
 
 

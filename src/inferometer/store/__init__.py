@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         read_samples,
         record_journal,
         record_row,
+        record_rows,
         sample_journal,
         sample_row,
     )
@@ -60,6 +61,7 @@ __all__ = [
     "read_samples",
     "record_journal",
     "record_row",
+    "record_rows",
     "sample_journal",
     "sample_row",
     "table_of",
@@ -72,7 +74,8 @@ __getattr__ = by_name(
         "events": "EventBatch",
         "format": "FORMAT",
         "journal": "Journal",
-        "records": "read_records read_samples record_row sample_row record_journal sample_journal",
+        "records": "read_records read_samples record_journal record_row record_rows sample_journal "
+        "sample_row",
         "rundir": "ClientFile LaunchFile Manifest PlannedPoint PointDir RunDir Versions",
         "series": "RequestWords SeriesMap",
         "table": "ABSENT STATUSES RequestTable table_of",

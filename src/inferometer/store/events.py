@@ -37,11 +37,11 @@ def batches(arrivals: Sequence[Arrivals]) -> Iterator[EventBatch]:
         first += size
 
 
-def batch_sizes(events: Sequence[int]) -> Iterator[int]:
-    """How many requests go together, by their events."""
+def batch_sizes(events: Sequence[int], most: int = BATCH_EVENTS) -> Iterator[int]:
+    """How many requests go together, by their events: `most`, or one request that has more."""
     size = total = 0
     for count in events:
-        if size and total + count > BATCH_EVENTS:
+        if size and total + count > most:
             yield size
             size = total = 0
         size += 1

@@ -7,44 +7,77 @@ LEB128 (seven bits a byte, low group first, high bit = more follows), vectorised
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-_SHIFTS = np.arange(0, 64, 7, dtype=np.uint64)
-"""A 64-bit value takes at most ten groups of seven bits."""
-
 FEW = 8
+WORD = 8
+"""Bytes of the widest values that are spread in whole words, eight groups each."""
 _MORE = 0x8080808080808080
 """The bit of every byte that says that another follows."""
+_LEAST = [np.uint64(1 << 7 * group) for group in range(WORD)]
+"""From here on a value has this group too,"""
+_MORE_BEFORE = [np.uint64(1 << 8 * group >> 1) for group in range(WORD)]
+"""and the byte before it this bit."""
+_SPREADS = tuple(
+    (groups, np.uint64(low), np.uint64(high), np.uint64(shift))
+    for groups, low, high, shift in (
+        (4, 0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (2, 0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (1, 0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    )
+)
+"""Halving steps: from words with so many groups in a row to half as many in each half of a word."""
 
 
 def encode(values: npt.NDArray[np.int64]) -> bytes:
     """int64[n] → varints of the differences (the first against zero)."""
-    if len(values) == 0:
-        return b""
-    if len(values) <= FEW:
-        return _few(values.tolist())
-    steps = values.copy()
-    steps[1:] -= values[:-1]
+    return encode_many([values])[0]
+
+
+def encode_many(series: Sequence[npt.NDArray[np.int64]]) -> list[bytes]:
+    """`encode` of each, at the price of one: a call of numpy costs more than a hundred values."""
+    found = [_few(values.tolist()) if len(values) <= FEW else b"" for values in series]
+    long = [index for index, values in enumerate(series) if len(values) > FEW]
+    if not long:
+        return found
+    whole = series[long[0]] if len(long) == 1 else np.concatenate([series[i] for i in long])
+    heads = list(accumulate((len(series[index]) for index in long), initial=0))
+    steps = whole[1:] - whole[:-1]
+    if len(long) > 1:
+        steps = np.delete(steps, [head - 1 for head in heads[1:-1]])
     zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-    # The first is an absolute time and long; the rest are gaps and mostly of one length.
-    head = _one(int(zigzag[0]))
-    rest = zigzag[1:]
-    if len(rest) == 0:
-        return head
-    least, widest = _width(int(rest.min())), _width(int(rest.max()))
-    if least == widest <= 8:
-        return head + _alike(rest, widest)
-    out = np.empty((len(rest), widest), np.uint8)
-    for plane in range(widest):
-        out[:, plane] = rest >> _SHIFTS[plane]
-    present = rest[:, np.newaxis] >> _SHIFTS[:widest] != 0
-    out &= 0x7F
-    out[:, :-1] |= present[:, 1:].view(np.uint8) << 7
-    present[:, 0] = True  # a zero takes a byte too
-    uneven: bytes = out[present].tobytes()
-    return head + uneven
+    # The first of each is an absolute time and long; the rest are gaps and mostly of one length.
+    rest, stops = _spread(zigzag, [head - at for at, head in enumerate(heads)])
+    for index, head, start, stop in zip(long, heads, stops, stops[1:], strict=False):
+        found[index] = _few([int(whole[head])]) + rest[start:stop]
+    return found
+
+
+def _spread(zigzag: npt.NDArray[np.uint64], edges: list[int]) -> tuple[bytes, list[int]]:
+    """Values as varints, one after the other, and how many bytes those before each edge are."""
+    least, widest = _width(int(zigzag.min())), _width(int(zigzag.max()))
+    if widest > WORD:
+        blobs = [b"".join(map(_one, zigzag[a:b].tolist())) for a, b in pairwise(edges)]
+        return b"".join(blobs), list(accumulate(map(len, blobs), initial=0))
+    words = zigzag
+    for groups, low, high, shift in _SPREADS:
+        if widest > groups:
+            words = (words & low) | ((words & high) << shift)
+    more = np.uint64(_MORE & ((1 << 8 * (least - 1)) - 1))
+    words = (words | more).astype("<u8", copy=False)
+    for group in range(least, widest):
+        words |= (zigzag >= _LEAST[group]) * _MORE_BEFORE[group]
+    out = words.view(np.uint8)
+    if least == widest:
+        return out.reshape(-1, WORD)[:, :widest].tobytes(), [edge * widest for edge in edges]
+    present = np.empty(len(out), np.bool_)
+    np.greater_equal(out[:-1], 0x80, out=present[1:])
+    present[::WORD] = True  # a zero takes a byte too
+    counts = (int(np.count_nonzero(present[WORD * a : WORD * b])) for a, b in pairwise(edges))
+    return out[present].tobytes(), list(accumulate(counts, initial=0))
 
 
 def _few(values: list[int]) -> bytes:
@@ -58,15 +91,6 @@ def _few(values: list[int]) -> bytes:
         step = (step + (1 << 63)) % (1 << 64) - (1 << 63)
         out += _one(step << 1 if step >= 0 else ~(step << 1))
     return out
-
-
-def _alike(zigzag: npt.NDArray[np.uint64], width: int) -> bytes:
-    """Values of one width, at most 8 bytes: groups are spread over the bytes of a whole word."""
-    words = np.full(len(zigzag), _MORE & ((1 << 8 * (width - 1)) - 1), np.dtype("<u8"))
-    for plane in range(width):
-        words |= (zigzag << np.uint64(plane)) & np.uint64(0x7F << 8 * plane)
-    spread: bytes = words.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
-    return spread
 
 
 def _width(zigzag: int) -> int:

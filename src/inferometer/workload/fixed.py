@@ -9,6 +9,7 @@ import numpy as np
 
 from inferometer.core import Session
 from inferometer.workload.agentic import StartPlan
+from inferometer.workload.draws import FirstDraws, below
 from inferometer.workload.oneturn import single
 
 BLOCK_SIZE = 64
@@ -26,6 +27,7 @@ class FixedLengths:
         self._osl = osl
         self._ratio = ratio
         self._seed = seed
+        self._draws = FirstDraws(seed)
 
     def session(self, lane: int, play: int) -> Session:
         """A session of one turn, a function of (seed, lane, play) alone."""
@@ -47,14 +49,17 @@ class FixedLengths:
         return {}
 
     def _lengths(self, lane: int, play: int) -> tuple[int, int]:
-        """Tokens in and out."""
-        if self._least(self._isl) == self._isl and self._least(self._osl) == self._osl:
-            return self._isl, self._osl  # nothing to draw, and a generator takes time to make
-        rng = np.random.default_rng(np.random.SeedSequence([self._seed, lane, play]))
-        return self._draw(rng, self._isl), self._draw(rng, self._osl)
-
-    def _draw(self, rng: np.random.Generator, length: int) -> int:
-        return int(rng.integers(self._least(length), length, endpoint=True))
+        """Tokens in and out: what numpy's generator of (seed, lane, play) draws, one by one."""
+        counts = [length - self._least(length) + 1 for length in (self._isl, self._osl)]
+        halves = self._draws.of(lane, play) if max(counts) > 1 else (0, 0)
+        taken = iter(halves or ())
+        # A range of one number takes none.
+        drawn = [0 if count == 1 else below(next(taken, 0), count) for count in counts]
+        less_in, less_out = drawn
+        if halves is None or less_in is None or less_out is None:
+            rng = np.random.default_rng(np.random.SeedSequence([self._seed, lane, play]))
+            less_in, less_out = (int(rng.integers(count)) for count in counts)
+        return self._least(self._isl) + less_in, self._least(self._osl) + less_out
 
     def _least(self, length: int) -> int:
         return max(1, math.floor(self._ratio * length))

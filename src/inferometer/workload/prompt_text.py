@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from inferometer.core import Canned, Content, Dialogue, Part, Prompt
 from inferometer.workload.lexicon import PLAIN, Lexicon
-from inferometer.workload.mixing import GOLDEN, mixed
+from inferometer.workload.mixing import GOLDEN, mixed, mixed_one
 from inferometer.workload.prompts import LOCAL_BITS, MAX_LOCAL_ID
 
 PROMPT_RULES = "blocks-2"
@@ -32,6 +32,9 @@ KEPT_BYTES = 32 * 1024 * 1024
 """Of prompts rendered ahead of time. What does not fit is rendered when it is sent: some 4 ms
 for 200,000 tokens."""
 _BLOCK, _TAIL = 1, 2
+_KIND_BIT = LOCAL_BITS + 40
+_STEPS = np.arange(512, dtype=np.uint64) * GOLDEN
+_STEPS.setflags(write=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +194,7 @@ class PromptText:
         return self._text(words_between(part.prompt, part.start, stop, self._rules.lexicon))
 
     def _text(self, numbers: Numbers) -> str:
-        return np.take(self._rules.lexicon.cells, numbers, axis=0).tobytes()[1:].decode("ascii")
+        return self._rules.lexicon.cells.take(numbers, axis=0).tobytes()[1:].decode("ascii")
 
     def _leaves_none(self, prompt: Prompt) -> bool:
         """Whether what the server adds is as long as what it is added to."""
@@ -213,12 +216,12 @@ def word_numbers(prompt: Prompt, rules: PromptRules) -> Numbers:
     size = prompt.block_size
     whole, part = divmod(rules.head, size)
     blocks = prompt.blocks[whole:]
-    covered = stream(_BLOCK, blocks, size, rules.lexicon).reshape(-1)
-    if len(blocks) and part:
-        covered = np.concatenate([covered[: size - part], covered[size:]])
-    tail_id = np.array([prompt.tail_id], np.int64)
-    tail = stream(_TAIL, tail_id, max(1, prompt.tail_tokens), rules.lexicon)[0]
-    text = np.concatenate([covered, tail]) if len(covered) else tail
+    text = run(_TAIL, prompt.tail_id, max(1, prompt.tail_tokens), rules.lexicon)
+    if len(blocks):
+        covered = stream(_BLOCK, blocks, size, rules.lexicon).reshape(-1)
+        if part:
+            covered = np.concatenate([covered[: size - part], covered[size:]])
+        text = np.concatenate([covered, text])
     return text[: max(1, prompt.tokens - rules.added)]
 
 
@@ -229,8 +232,7 @@ def words_between(prompt: Prompt, start: int, stop: int, lexicon: Lexicon) -> Nu
     first = min(start, whole) // size
     covered = stream(_BLOCK, prompt.blocks[first : -(-stop // size)], size, lexicon).reshape(-1)
     if stop > whole:
-        tail_id = np.array([prompt.tail_id], np.int64)
-        covered = np.append(covered, stream(_TAIL, tail_id, prompt.tail_tokens, lexicon)[0])
+        covered = np.append(covered, run(_TAIL, prompt.tail_id, prompt.tail_tokens, lexicon))
     return covered[start - first * size : stop - first * size]
 
 
@@ -240,16 +242,29 @@ def stream(kind: int, ids: npt.NDArray[np.int64], count: int, lexicon: Lexicon) 
     The first is the id's number within its play, moved by the play's key, modulo the words that may
     open a prompt; the others are 16 bits each of splitmix64, seeded by all of the id.
     """
-    if not len(ids):
-        return np.empty((0, count), np.uint16)  # of a prompt below one block, as fast as can be
     names = ids.astype(np.uint64)
-    seeds = mixed(names ^ np.uint64(kind << LOCAL_BITS + 40))
-    steps = np.arange(-(-count // 4), dtype=np.uint64) * GOLDEN
-    lanes = mixed(seeds[:, None] + steps).astype("<u8", copy=False).view("<u2")
+    seeds = mixed(names ^ np.uint64(kind << _KIND_BIT))
+    lanes = mixed(seeds[:, None] + _steps(count)).astype("<u8", copy=False).view("<u2")
     words = (lanes[:, :count] & np.uint16(len(lexicon.token_ids) - 1)).astype(np.uint16)
     numbers = (names & np.uint64(MAX_LOCAL_ID)) + mixed(names >> np.uint64(LOCAL_BITS))
     words[:, 0] = numbers & np.uint64(lexicon.starts - 1)
     return words
+
+
+def run(kind: int, name: int, count: int, lexicon: Lexicon) -> Numbers:
+    """`stream` of one id, with less work around it: uint16[count]."""
+    seed = mixed_one(name ^ kind << _KIND_BIT)
+    lanes = mixed(np.uint64(seed) + _steps(count)).astype("<u8", copy=False).view("<u2")
+    words = (lanes[:count] & np.uint16(len(lexicon.token_ids) - 1)).astype(np.uint16, copy=False)
+    number = (name & MAX_LOCAL_ID) + mixed_one(name >> LOCAL_BITS)
+    words[:1] = number & lexicon.starts - 1
+    return words
+
+
+def _steps(count: int) -> npt.NDArray[np.uint64]:
+    """What is added to a seed for each four of `count` words; not to be written to."""
+    fours = -(-count // 4)
+    return _STEPS[:fours] if fours <= len(_STEPS) else np.arange(fours, dtype=np.uint64) * GOLDEN
 
 
 def _name(prompt: Prompt) -> tuple[int, int]:

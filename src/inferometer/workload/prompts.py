@@ -24,6 +24,9 @@ LOCAL_BITS = 20
 KEY_BITS = 40
 _ID_MASK = (1 << LOCAL_BITS + KEY_BITS) - 1
 MAX_LOCAL_ID = (1 << LOCAL_BITS) - 1
+NO_BLOCKS = np.empty(0, np.int64)
+"""Of every prompt below one block."""
+NO_BLOCKS.setflags(write=False)
 
 
 def play_key(seed: int, point_digest: str, repeat: int, lane: int, play: int) -> int:
@@ -44,13 +47,13 @@ def prompt_of(session: Session, turn: Turn, key: int, common_key: int = 0) -> Pr
     numbers = numbering(session)
     if numbers.total > MAX_LOCAL_ID:
         raise InputError(f"session {session.id!r} has {numbers.total} blocks and turns, too many")
-    own = numbers.of(turn) | np.int64(key << LOCAL_BITS)
-    return Prompt(
-        blocks=with_common(session, turn, own, common_key),
-        block_size=session.block_size,
-        tail_tokens=turn.input_tokens - len(turn.block_ids) * session.block_size,
-        tail_id=key << LOCAL_BITS | int(numbers.tails[turn.index]),
-    )
+    blocks, tail_tokens = NO_BLOCKS, turn.input_tokens
+    if count := len(turn.block_ids):
+        own = numbers.of(turn) | np.int64(key << LOCAL_BITS)
+        blocks = with_common(session, turn, own, common_key)
+        tail_tokens -= count * session.block_size
+    tail_id = key << LOCAL_BITS | int(numbers.tails[turn.index])
+    return Prompt(blocks, session.block_size, tail_tokens, tail_id)
 
 
 def with_common(
