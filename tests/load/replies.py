@@ -16,7 +16,9 @@ from loopback import (
     with_script,
 )
 
+from inferometer.clock import NS
 from inferometer.core import Exchange
+from inferometer.load.dial import SETTLED_NS
 from inferometer.load.worker_transport import WorkerTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -74,10 +76,18 @@ def talk(
     return asyncio.run(with_script(script, main, host))
 
 
+SETTLED_S = 1.2 * SETTLED_NS / NS
+"""After so long a connection that was kept once is used again."""
+
+
 def one_after_the_other(
     count: int,
 ) -> Callable[[WorkerTransport], Awaitable[list[Exchange]]]:
     async def client(transport: WorkerTransport) -> list[Exchange]:
-        return [await transport.send(make_request(f"r{n}")) for n in range(count)]
+        exchanges = []
+        for n in range(count):
+            await asyncio.sleep(SETTLED_S if n else 0)
+            exchanges.append(await transport.send(make_request(f"r{n}")))
+        return exchanges
 
     return client
