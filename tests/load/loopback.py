@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer.clock import RealClock
+from inferometer.clock import NS, RealClock
 from inferometer.core import ClientSettings, Exchange, Phase, Prompt, Request
 from inferometer.load.crew import Crew
+from inferometer.load.dial import SETTLED_NS
 from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.sheet import Sheet
 from inferometer.load.worker_transport import WorkerTransport
@@ -35,6 +36,9 @@ SETTINGS = ClientSettings(
     stop_failed_share=0.1,
     grace_s=1.0,
 )
+
+SETTLED_S = 1.2 * SETTLED_NS / NS
+"""After so long a connection that was kept once is used again."""
 
 CREW = Crew()
 """One worker serves the tests, one transport after the other; closed when they end."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from loopback import (
+    SETTLED_S,
     Answer,
     Reader,
     Script,
@@ -16,9 +17,7 @@ from loopback import (
     with_script,
 )
 
-from inferometer.clock import NS
 from inferometer.core import Exchange
-from inferometer.load.dial import SETTLED_NS
 from inferometer.load.worker_transport import WorkerTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -74,10 +73,6 @@ def talk(
             await transport.close()
 
     return asyncio.run(with_script(script, main, host))
-
-
-SETTLED_S = 1.2 * SETTLED_NS / NS
-"""After so long a connection that was kept once is used again."""
 
 
 def one_after_the_other(

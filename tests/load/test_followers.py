@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import pytest
-from loopback import Reader, Script, Writer, make_request
-from replies import DONE, END, FINISH, HEAD, SETTLED_S, TOKEN, WHOLE, answers, chunk, talk
+from loopback import SETTLED_S, Reader, Script, Writer, make_request
+from replies import DONE, END, FINISH, HEAD, TOKEN, WHOLE, answers, chunk, talk
 
 from inferometer.core import Exchange, Status
 from inferometer.load.transport import Follower

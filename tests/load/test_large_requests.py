@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Reader, Script, Writer, make_request, make_transport
+from loopback import SETTLED_S, Reader, Script, Writer, make_request, make_transport
 
 from inferometer.core import Exchange, Request, Status
 from inferometer.load.crew import Crew
@@ -86,8 +86,11 @@ def test_a_large_request_arrives_whole_on_a_connection_that_is_kept() -> None:
             await writer.drain()
 
     async def client(transport: WorkerTransport) -> list[Exchange]:
-        names = ("small", "large-1", "large-2")
-        return [await transport.send(make_request(name)) for name in names]
+        exchanges = []
+        for name in ("small", "large-1", "large-2"):
+            exchanges.append(await transport.send(make_request(name)))
+            await asyncio.sleep(SETTLED_S)
+        return exchanges
 
     script.answers.append(answer)
     exchanges = talk(script, client)

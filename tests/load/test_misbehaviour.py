@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import SETTINGS, make_request, make_transport
+from loopback import SETTINGS, SETTLED_S, make_request, make_transport
 from truthcheck import CLOCKS_NS, NS, Case, check_times, judge
 
 from inferometer.core import Arrivals, Exchange, Request, Status
@@ -143,7 +143,11 @@ def send(url: str, cases: Sequence[Case], in_turn: bool = False, **changes: Any)
         sends = [transport.send(make_request(f"r{n}")) for n in range(len(cases))]
         try:
             if in_turn:
-                return [await one for one in sends]
+                exchanges = []
+                for one in sends:
+                    exchanges.append(await one)
+                    await asyncio.sleep(SETTLED_S)
+                return exchanges
             return await asyncio.gather(*sends)
         finally:
             await transport.close()
