@@ -124,6 +124,8 @@ class FakeTransport:
         self.open = 0
         self.most_open = 0
         self.sent: list[Request] = []
+        self.handed_ns: dict[str, int] = {}
+        """When each was given to it."""
         self._clock = clock
         self._seconds = seconds
         self._status = status
@@ -156,10 +158,13 @@ class FakeTransport:
 
     async def send(self, request: Request) -> Exchange:
         self.sent.append(request)
+        self.handed_ns[request.id] = self._clock.now_ns()
+        abort = self._aborts[request.id] = asyncio.get_running_loop().create_future()
+        if self._clock.now_ns() < request.scheduled_ns:  # as a worker does
+            await self._clock.sleep_until(request.scheduled_ns)
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         sent_ns = self._clock.now_ns()
-        abort = self._aborts[request.id] = asyncio.get_running_loop().create_future()
         await asyncio.wait([abort], timeout=self._seconds(request))
         self.open -= 1
         status = abort.result() if abort.done() else self._status(request)
@@ -213,6 +218,7 @@ def drive(
     driven: list[Drive] | None = None,
     prepared: Callable[[Prompt, int], None] = lambda *_: None,
     following: bool = False,
+    lead_ns: int = 0,
 ) -> Outcome:
     """Run a whole load in virtual time."""
     loop = VirtualLoop()
@@ -221,7 +227,7 @@ def drive(
     records: list[Record] = []
 
     async def main() -> ClientReport:
-        config = LanesConfig(lanes, "t", max_model_len, CLIENT, settings)
+        config = LanesConfig(lanes, "t", max_model_len, CLIENT, settings, lead_ns)
 
         def prepare(prompt: Prompt) -> None:
             prepared(prompt, clock.now_ns())

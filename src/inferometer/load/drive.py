@@ -93,7 +93,8 @@ class Drive:
         else:
             start_ns = self._since_ns = self._lanes.window_start_ns
         await self._window(start_ns)
-        pending = self._lanes.pending_gaps()
+        waiting = (due for _, due in self._lanes.timers.pending())
+        pending = tuple((due.lane.index, due.ready.ready_ns) for due in waiting)
         end_ns = self._enter("grace")
         self._arrivals = self._lanes.close_arrivals(end_ns)
         # A stop from here on cuts the grace period short, and takes nothing from the window.

@@ -35,6 +35,8 @@ class LanesConfig:
     max_model_len: int | None
     client: ClientSettings
     workload: WorkloadSettings
+    lead_ns: int = 0
+    """So long before its gap ends a turn is given to the transport, which sends it at the end."""
 
 
 class Lane:

@@ -134,10 +134,6 @@ class Lanes:
         self.stop_sending()
         self.stopped.set()
 
-    def pending_gaps(self) -> tuple[tuple[int, int], ...]:
-        """(lane, ready_ns) of every turn that is still in its recorded gap."""
-        return tuple((due.lane.index, due.ready.ready_ns) for _, due in self.timers.pending())
-
     def _begin(self, lane: Lane) -> frozenset[int]:
         """Give a lane its next session; the turns of its first play that are taken as done."""
         lane.number += 1
@@ -280,7 +276,7 @@ class Lanes:
     async def _exchange(
         self, lane: Lane, turn: Turn, request: Request, left: Follower | None
     ) -> None:
-        dequeued_ns = self._clock.now_ns()
+        dequeued_ns = max(self._clock.now_ns(), request.scheduled_ns)
         if left is None:
             exchange = await self._transport.send(request)
         else:
@@ -343,6 +339,10 @@ class Lanes:
 
     def _open_window(self, at_ns: int) -> None:
         self.window_start_ns = at_ns
+        if self._arrivals is None:
+            duration_s = self.config.workload.duration_s
+            until_ns = None if duration_s is None else at_ns + round(duration_s * NS)
+            self.timers.lead(self.config.lead_ns, until_ns)
         if self._successors is not None:
             self._successors.open(at_ns, self.lanes)
         self.all_warm.set()
@@ -374,7 +374,8 @@ class Lanes:
             self._wake.cancel()
         if next_ns is not None and self._sending:
             self._wake_ns = next_ns
-            self._wake = asyncio.get_running_loop().call_at(next_ns / NS, self._fire)
+            wake_ns = next_ns - self.timers.lead_ns(next_ns)
+            self._wake = asyncio.get_running_loop().call_at(wake_ns / NS, self._fire)
 
     def _next_ns(self) -> int | None:
         """When there is something to do next, unless an answer ends first."""
@@ -386,10 +387,10 @@ class Lanes:
         return min((at_ns for at_ns in times if at_ns is not None), default=None)
 
     def _fire(self) -> None:
-        """Send every turn whose gap has run out. Its due time is where the caps moved it to."""
+        """Send every turn whose gap has run out, or is about to: due where caps moved it to."""
         self._wake = None
         now_ns = self._clock.now_ns()
-        for due_ns, due in self.timers.pop_due(now_ns):
+        for due_ns, due in self.timers.pop_due(now_ns + self.timers.lead_ns(now_ns)):
             self._send(due.lane, due.ready._replace(due_ns=due_ns))
             self._over(due.lane, due_ns)
         if self._arrivals is not None:

@@ -105,8 +105,14 @@ class Poller:
         else:
             self._direct.unregister(fd)
 
-    def dispatch(self, timeout_s: float | None) -> None:
-        """Wait for what is told of at once, and tell; a handler may forget other descriptors."""
+    def dispatch(self, timeout_s: float | None, *, exact: bool = False) -> None:
+        """Wait for what is told of at once, and tell; a handler may forget other descriptors.
+
+        epoll's own waits end up to 1 ms late: where one has to be `exact`, select() waits for it.
+        """
+        if exact and isinstance(self._direct, select.epoll):
+            select.select((self._direct,), (), (), timeout_s)
+            timeout_s = 0.0
         for fd, events in self._direct.poll(timeout_s):
             handler = self._handlers.get(fd)
             if handler is not None:

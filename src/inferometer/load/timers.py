@@ -22,9 +22,20 @@ class Timers(Generic[Tree, Item]):
     def __init__(self) -> None:
         self.tree_shift_ns = 0
         self.system_shift_ns = 0
+        self._lead_ns = 0
+        self._until_ns: int | None = None
         self._serial = 0
         self._heap: list[tuple[int, int, Tree]] = []
         self._pending: dict[Tree, dict[int, tuple[int, Item]]] = {}
+
+    def lead(self, by_ns: int, until_ns: int | None) -> None:
+        """From now on what is due before `until_ns` may be taken out so long before its time."""
+        self._lead_ns, self._until_ns = by_ns, until_ns
+
+    def lead_ns(self, at_ns: int) -> int:
+        """How long before `at_ns` that is; 0 where it would reach across the end."""
+        end_ns = self._until_ns
+        return 0 if end_ns is not None and at_ns + self._lead_ns >= end_ns else self._lead_ns
 
     def add(self, tree: Tree, due_ns: int, item: Item) -> None:
         """Set a timer."""

@@ -61,6 +61,8 @@ class Post(NamedTuple):
     """Leaves by itself as soon as this one has ended well, and not at all if that has ended
     already, or ends otherwise, or at `until_ns` or later."""
     until_ns: int | None = None
+    start_ns: int = 0
+    """When it is due: it is held until then."""
 
 
 class Abort(NamedTuple):

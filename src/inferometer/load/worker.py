@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from inferometer.load.ahead import Ahead
 from inferometer.load.chunks import is_text
 from inferometer.load.connection import Link
 from inferometer.load.dial import Pool
@@ -53,9 +54,8 @@ PROBE_NS = 50_000_000
 PULSE_EVERY = 4
 """Probes between two pulses."""
 BURST = 8
-"""Requests that may leave, one after the other, before the server is given way: some 0.3 ms of
-writing. Not so long a time: between sends that follow ends it would be reading, for the most part.
-"""
+"""Requests that may leave, one after the other, before the server is given way: some 0.3 ms. A
+count, as a time would be reading, for the most part, between sends that follow ends."""
 MOST_HURRIED = 64
 """Streams read at once because their end is near. More are read for less by the tick."""
 GIVE_WAY_S = 0.00005
@@ -86,6 +86,7 @@ class Worker:
         self._pool: Pool | None = None
         self._flights: dict[int, Flight] = {}
         self._followers = Followers()
+        self._ahead = Ahead()
         self._near_end = NearEnd()
         self._hurried = 0
         """Streams that are read at once because their end is near."""
@@ -108,7 +109,10 @@ class Worker:
         while self._running:
             self._sent = 0
             patience_s = self._patience_s()
-            self._poller.dispatch(patience_s)
+            wait_s = self._ahead.wait_s(_now_ns(), patience_s)
+            self._poller.dispatch(wait_s, exact=wait_s != patience_s)
+            for post in self._ahead.due(_now_ns()):
+                self._start(post)
             if self._followers.waiting:
                 self._followers.start(_now_ns())
             # Somebody waits for what has ended; what is streaming has its stamps already.
@@ -282,13 +286,10 @@ class Worker:
 
     def _take(self, message: object) -> None:
         match message:
+            case Post(after=None) if message.start_ns > _now_ns():
+                self._ahead.hold(message)
             case Post(after=None):
-                if not self._flights:
-                    self._probe_ns = _now_ns() + PROBE_NS
-                flight = self._flight(message)
-                flight.start()
-                if isinstance(message.payload, Stored) and flight.ending is None:
-                    self._outcomes.append(Taken(message.key))
+                self._start(message)
             case Post(after=before):
                 # Of one that has ended the outcome is on its way, and says that nothing followed.
                 if before in self._flights:
@@ -296,6 +297,8 @@ class Worker:
             case Recall():
                 self._followers.clear()
             case Abort(key, status):
+                if (post := self._ahead.take(key)) is not None:
+                    self._flight(post)
                 if (open_flight := self._flights.get(key)) is not None:
                     open_flight.end(status, None)
             case Target():
@@ -308,6 +311,14 @@ class Worker:
             case Release():
                 self._release()
 
+    def _start(self, post: Post) -> None:
+        if not self._flights:
+            self._probe_ns = _now_ns() + PROBE_NS
+        flight = self._flight(post)
+        flight.start()
+        if isinstance(post.payload, Stored) and flight.ending is None:
+            self._outcomes.append(Taken(post.key))
+
     def _flight(self, post: Post) -> Flight:
         assert self._target is not None
         assert self._pool is not None
@@ -318,6 +329,8 @@ class Worker:
 
     def _release(self) -> None:
         self._followers.clear()
+        for post in self._ahead.clear():
+            self._flight(post)
         for flight in list(self._flights.values()):
             flight.end("cancelled", None)
         for flight in self._drains:

@@ -218,7 +218,8 @@ class WorkerTransport:
         if isinstance(payload, Sheet):
             self._sheets[key] = payload
         posted = payload if isinstance(payload, bytes) else payload.posted(self._sharing)
-        end.send(Post(key, posted, request.max_tokens, request.wants_answer))
+        start_ns = request.scheduled_ns
+        end.send(Post(key, posted, request.max_tokens, request.wants_answer, start_ns=start_ns))
         return await self._heard(request, key, end)
 
     async def followed(self, request: Request, key: int) -> Exchange:

@@ -45,6 +45,8 @@ else:
     _sources = Deferred("inferometer.workload.sources")
 
 TICK_S = 0.2
+LEAD_NS = 3_000_000
+"""What a turn takes from its timer to its worker, where the cores were asleep, and some more."""
 GONE = "the process that runs the sweep is gone"
 
 
@@ -122,6 +124,7 @@ async def _carry(order: Order, pipe: Connection, crew: Crew) -> ClientReport:
         max_model_len=order.max_model_len,
         client=plan.client,
         workload=plan.workload,
+        lead_ns=LEAD_NS,
     )
     with (
         record_journal(folder) as records,
