@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inferometer.load.connection import Connection, Link
-from inferometer.load.dial import Address, Pool
+from inferometer.load.dial import SETTLED_NS, Address, Pool
 from inferometer.load.http import Server
 from inferometer.load.poller import Poller
 from inferometer.load.stamps import NS, ArrivalStamps, WallOffset
@@ -133,3 +133,35 @@ def test_the_first_failure_is_told_when_no_address_answers() -> None:
             pool.link.poller.dispatch(1.0)
         assert isinstance(outcomes[0], ConnectionRefusedError | OSError)
         assert "refused" in str(outcomes[0])
+
+
+def put_back(pool: Pool, connection: Connection | None) -> Connection:
+    assert connection is not None
+    pool.put(connection)
+    return connection
+
+
+def test_what_was_just_answered_on_is_used_at_once_only_after_one_was_seen_to_stay() -> None:
+    with pool_with(1) as (pool, clock, _):
+        clock.at_ns -= NS  # its answer has this moment ended
+        assert pool.take() is None
+        clock.at_ns += SETTLED_NS - 1
+        assert pool.take() is None
+        clock.at_ns += 1
+        kept = put_back(pool, pool.take())
+        assert put_back(pool, pool.take()) is kept
+
+
+def test_a_server_that_closed_one_gets_no_request_on_another_that_it_may_be_closing() -> None:
+    """Also after connections that it did keep."""
+    with pool_with(3) as (pool, clock, peers):
+        kept = pool.take()
+        assert kept is not None
+        peers[1].close()
+        other = pool.take()
+        assert other is not None  # the first: the second was found closed
+        pool.put(kept)
+        assert pool.take() is None
+        clock.at_ns += SETTLED_NS
+        assert put_back(pool, pool.take()) is kept
+        pool.put(other)

@@ -92,30 +92,6 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
     assert [e.reused_connection for e in exchanges] == [False, False]
 
 
-def test_a_server_that_closes_behind_its_answers_gets_no_request_into_that() -> None:
-    """Each answer promises the connection, which ends when the server likes: no request is lost."""
-    script = Script([])
-
-    async def closes_late(reader: Reader, writer: Writer) -> None:
-        await script.read_request(reader)
-        writer.write(WHOLE)
-        await writer.drain()
-        await asyncio.sleep(0.002)
-
-    script.answers += [closes_late] * 12
-
-    async def client(transport: WorkerTransport) -> list[Exchange]:
-        exchanges = [await transport.send(make_request(f"r{n}")) for n in range(5)]
-        while script.closed < 5:
-            await asyncio.sleep(0.001)
-        return exchanges + [await transport.send(make_request(f"r{n}")) for n in range(5, 12)]
-
-    exchanges = talk(script, client)
-    assert [e.status for e in exchanges] == [Status.OK] * 12
-    assert not any(e.reused_connection for e in exchanges)
-    assert script.connections == 12
-
-
 def test_a_request_of_which_a_byte_has_left_is_not_sent_again() -> None:
     """A body too large for the socket's buffers meets a reset half-way."""
     script = Script([])
