@@ -40,14 +40,16 @@ def turn(worker: Worker) -> None:
     worker._poller.dispatch(0)
     if worker._followers.waiting:
         worker._followers.start(time.monotonic_ns())
-    worker._outcomes.clear()
+    worker._outbox._messages.clear()
     worker._drain(time.monotonic_ns())
-    worker._outcomes.clear()
+    worker._outbox._messages.clear()
 
 
 def costs(streams: int, rounds: int, profile: cProfile.Profile | None) -> list[float]:
     """CPU us of an end with the send that follows, of each round."""
     worker, peers = streaming(streams, counted=False)
+    assert worker._pool is not None
+    worker._pool._keeps = True  # as after the first request of a load
     found = []
     for number in range(rounds):
         first = number * streams

@@ -10,6 +10,7 @@ import pytest
 from replies import DONE, END, HEAD, TOKEN, chunk
 
 from inferometer.load import worker as module
+from inferometer.load.flight import OVERDUE
 from inferometer.load.http import Server
 from inferometer.load.nearend import FEW
 from inferometer.load.wire import Limits, Outcome, Post, Target
@@ -98,7 +99,8 @@ def test_an_end_with_fewer_events_than_tokens_is_foretold_from_the_second_time_o
             say(worker, peers, chunk(TOKEN))
         assert gathered(worker) == STREAMS  # nobody knows
         say(worker, peers, chunk(DONE) + b"0\r\nConnection: close\r\n\r\n")
-        assert all(isinstance(o, Outcome) and o.status == "ok" for o in worker._outcomes)
+        outcomes = [o for o in worker._outbox._messages if isinstance(o, Outcome)]
+        assert [outcome.status for outcome in outcomes] == ["ok"] * STREAMS
         worker._pool.close()  # type: ignore[union-attr]
         for peer in peers:
             peer.close()
@@ -106,5 +108,24 @@ def test_an_end_with_fewer_events_than_tokens_is_foretold_from_the_second_time_o
         for _ in range(3):
             say(worker, peers, chunk(TOKEN))
         assert gathered(worker) == 0
+        for peer in peers:
+            peer.close()
+
+
+def test_an_answer_longer_than_asked_for_is_no_longer_near_its_end(worker: Worker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, closing(listener):
+        listener.settimeout(5.0)
+        peers = begin(worker, listener, max_tokens=8)
+        for _ in range(3):
+            say(worker, peers, chunk(TOKEN))
+        assert gathered(worker) == 0
+        for _ in range(8 + OVERDUE - 6 + 1):
+            say(worker, peers, chunk(TOKEN))
+        assert gathered(worker) == STREAMS
+        assert worker._hurried == 0
+        for _ in range(3):
+            say(worker, peers, chunk(TOKEN))
+        assert gathered(worker) == STREAMS
+        assert {len(f.reply.at_ns) for f in worker._flights.values()} == {8 + OVERDUE + 4}
         for peer in peers:
             peer.close()

@@ -19,7 +19,6 @@ from rules import UNCUT, apart, faults, load_of, made_loads
 from inferometer.clock import NS
 from inferometer.core import Exchange, Phase, Record, Request, Session, Status, WorkloadSettings
 from inferometer.load.drive import Drive
-from inferometer.load.successors import ROOM
 
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Said = tuple[object, ...]
@@ -130,10 +129,9 @@ def test_a_counted_window_has_its_count(requests: int) -> None:
     without, following = both(lambda: FakeWorkload(chain("s", 1, 0.0)), rules, lanes, uneven)
     assert what(following) == what(without)
     assert len(following.records) == requests
-    # Those near the end are counted before they leave.
-    most = requests - (ROOM - 1) * lanes
-    assert len(following.transport.begun) <= max(0, most)
-    assert (len(following.transport.begun) > 0) == (requests > ROOM * lanes + lanes)
+    # The last of every lane are counted before they leave.
+    assert len(following.transport.begun) <= max(0, requests - lanes)
+    assert (len(following.transport.begun) > 0) == (requests >= 2 * lanes)
 
 
 def test_nothing_leaves_by_itself_at_the_end_of_the_window_or_later() -> None:

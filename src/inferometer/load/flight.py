@@ -19,6 +19,11 @@ from inferometer.load.wire import Limits, Outcome, Post, Target
 DRAIN_NS = NS
 """How long the end of a body may follow its [DONE] before the connection is given up."""
 
+OVERDUE = 3
+"""Events beyond the length that was asked for, after which an answer may have any length."""
+NEVER = 1 << 62
+"""Events that no answer has."""
+
 
 class Connections(Protocol):
     """Where connections come from and go to: `dial.Pool`."""
@@ -87,6 +92,16 @@ class Flight:
     def posted(self) -> bool:
         """The request has left whole."""
         return self._body_sent_ns is not None
+
+    @property
+    def overdue(self) -> bool:
+        """It has had more events than its end was expected after, and is taken to be near it."""
+        return len(self.reply.at_ns) > max(self.max_tokens, self.hurry_at) + OVERDUE
+
+    def go_on(self) -> None:
+        """When it ends cannot be told any more."""
+        self.hurry_at = NEVER
+        self.hurried = False
 
     def start(self) -> None:
         """Take a kept connection, or make a new one."""
@@ -192,6 +207,11 @@ class Flight:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+
+    def lasted_ns(self, max_tokens: int) -> float:
+        """How long it would have taken with so many tokens. Only of a flight that has ended."""
+        assert self.ending is not None
+        return (self.ending.at_ns - self._started_ns) * max_tokens / self.max_tokens
 
     def outcome(self, followed: tuple[int, int] | None = None) -> Outcome:
         """What was seen, as far as it came. Only of a flight that has ended."""

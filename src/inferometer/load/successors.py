@@ -21,8 +21,6 @@ from inferometer.load.workload import Workload
 
 AT_ONCE_NS = NS // 2000
 """How long requests are made in one turn of the loop; what comes meanwhile waits."""
-ROOM = 4
-"""Sends a lane that a counted window must have left: what leaves by itself is counted later."""
 
 
 class Successors:
@@ -56,9 +54,13 @@ class Successors:
             self.look_at(lane)
 
     def sent(self, measured: int) -> None:
-        """So many requests were sent in a window that may be counted."""
+        """So many requests were sent in a window that may be counted.
+
+        What leaves by itself is counted afterwards, so there has to be room for one in every lane.
+        That is enough: a lane of which that is not known yet sends nothing else.
+        """
         requests = self._config.workload.requests
-        if requests is not None and requests - measured < ROOM * self._config.lanes:
+        if requests is not None and requests - measured < self._config.lanes:
             self.close()
 
     def close(self) -> None:

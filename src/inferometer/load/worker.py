@@ -14,7 +14,6 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Sequence
 
 from inferometer.load.ahead import Ahead
 from inferometer.load.chunks import is_text
@@ -23,6 +22,7 @@ from inferometer.load.dial import Pool
 from inferometer.load.flight import Flight
 from inferometer.load.followers import BODY_END_NS, Followers
 from inferometer.load.nearend import NearEnd
+from inferometer.load.outbox import Outbox
 from inferometer.load.plain import chunk_header
 from inferometer.load.poller import READ, SLICE, WRITE, Poller
 from inferometer.load.sheet import Stored, Taken
@@ -36,8 +36,6 @@ from inferometer.load.strand import Strand
 from inferometer.load.wire import (
     Abort,
     FrameReader,
-    FrameWriter,
-    Outcome,
     Post,
     Pulse,
     Recall,
@@ -53,6 +51,9 @@ PROBE_NS = 50_000_000
 """Between two looks at the deadlines, and at how late the loop is."""
 PULSE_EVERY = 4
 """Probes between two pulses."""
+LONG_NS = 4 * PULSE_EVERY * PROBE_NS
+"""A request that is likely to take as long gets its successor in time, though the coordinator hears
+only with the next pulse that it has begun."""
 BURST = 8
 """Requests that may leave, one after the other, before the server is given way: some 0.3 ms. A
 count, as a time would be reading, for the most part, between sends that follow ends."""
@@ -79,8 +80,7 @@ class Worker:
         self._link = Link(self._poller, stamps, _now_ns)
         self._control = control
         self._reader = FrameReader(control)
-        self._writer = FrameWriter(control)
-        self._writing = False
+        self._outbox = Outbox(control, self._want_room, self._stop)
         self._running = True
         self._target: Target | None = None
         self._pool: Pool | None = None
@@ -94,7 +94,6 @@ class Worker:
         """Those that are gathered, by descriptor."""
         self._drains: set[Flight] = set()
         """Flights that have ended, whose body has not."""
-        self._outcomes: list[Outcome | Taken] = []
         self._ended_tokens = 0
         self._lags_ns: list[tuple[int, int]] = []
         self._probe_ns = _now_ns() + PROBE_NS
@@ -116,20 +115,20 @@ class Worker:
             if self._followers.waiting:
                 self._followers.start(_now_ns())
             # Somebody waits for what has ended; what is streaming has its stamps already.
-            self._tell_outcomes()
+            self._outbox.tell()
             now_ns = _now_ns()
             if self._poller.gathering and now_ns >= self._tick_ns:
                 if self._sent:
                     time.sleep(GIVE_WAY_S)  # a drain would keep the server from its core
                 all_read = self._drain(now_ns)
                 self._tick_ns = now_ns + round(TICK_S * 1e9) if all_read else 0
-                self._tell_outcomes()
+                self._outbox.tell()
             if patience_s is None and not self._flights:
                 # Idle, and woken by a server that closed a kept connection: nobody waited for it.
                 self._probe_ns = now_ns + PROBE_NS
             if now_ns >= self._probe_ns:
                 self._probe(now_ns)
-                self._tell_outcomes()
+                self._outbox.tell()
 
     def _patience_s(self) -> float | None:
         """How long nothing needs to be done of itself; None: until somebody speaks."""
@@ -215,6 +214,9 @@ class Worker:
     def heard(self, flight: Flight) -> None:
         """Something came: gather the stream, or watch it by itself, as it now deserves."""
         reply = flight.reply
+        if flight.overdue:
+            self._hurried -= flight.hurried
+            flight.go_on()
         near_end = len(reply.at_ns) >= flight.hurry_at
         if flight.gathered:
             if not reply.kernel_stamps:
@@ -242,13 +244,15 @@ class Worker:
         if flight.gathered:
             self._single_out(flight)
         self._hurried -= flight.hurried
-        if flight.ending is not None and flight.ending.status == "ok":
-            self._near_end.learn(len(flight.reply.at_ns), flight.max_tokens)
-        self._ended_tokens += len(flight.reply.at_ns)
+        events = len(flight.reply.at_ns)
+        whole = flight.ending is not None and flight.ending.status == "ok"
+        self._near_end.end(flight.key, events / flight.max_tokens if whole else None)
+        self._ended_tokens += events
         now_ns = _now_ns()
         post = self._followers.take(flight, now_ns)
         followed = None if post is None else (post.key, now_ns)
-        self._outcomes.append(flight.outcome(followed))
+        urgent = post is None or flight.lasted_ns(post.max_tokens) < LONG_NS
+        self._outbox.add(flight.outcome(followed), urgent=urgent)
         if flight.follow():
             self._drains.add(flight)
         if post is not None:
@@ -274,12 +278,12 @@ class Worker:
 
     def _on_control(self, events: int) -> None:
         if events & WRITE:
-            self._flush()
+            self._outbox.flush()
         if not events & ~WRITE:
             return
         messages = self._reader.read()
         if messages is None:
-            self._running = False
+            self._stop()
             return
         for message in messages:
             self._take(message)
@@ -296,7 +300,9 @@ class Worker:
                     self._followers.hold(message)
             case Recall():
                 self._followers.clear()
+                self._outbox.hasten()
             case Abort(key, status):
+                self._outbox.hasten()
                 if (post := self._ahead.take(key)) is not None:
                     self._flight(post)
                 if (open_flight := self._flights.get(key)) is not None:
@@ -317,7 +323,7 @@ class Worker:
         flight = self._flight(post)
         flight.start()
         if isinstance(post.payload, Stored) and flight.ending is None:
-            self._outcomes.append(Taken(post.key))
+            self._outbox.add(Taken(post.key))
 
     def _flight(self, post: Post) -> Flight:
         assert self._target is not None
@@ -325,6 +331,7 @@ class Worker:
         hurry_at = self._near_end.event(post.max_tokens)
         flight = Flight(post, self._target, self._pool, _now_ns, self, hurry_at)
         self._flights[post.key] = flight
+        self._near_end.begin(post.key)
         return flight
 
     def _release(self) -> None:
@@ -355,28 +362,15 @@ class Worker:
     def _pulse(self, now_ns: int) -> None:
         tokens = self._ended_tokens + sum(len(f.reply.at_ns) for f in self._flights.values())
         peak = peak_rss()
-        self._tell([Pulse(now_ns, time.process_time(), tokens, peak, self._lags_ns)])
+        self._outbox.add(Pulse(now_ns, time.process_time(), tokens, peak, self._lags_ns))
         self._lags_ns = []
 
-    def _tell_outcomes(self) -> None:
-        if self._outcomes:
-            self._tell(self._outcomes)
-            self._outcomes = []
+    def _want_room(self, wanted: bool) -> None:
+        events = READ | WRITE if wanted else READ
+        self._poller.watch(self._control.fileno(), self._on_control, events)
 
-    def _tell(self, messages: Sequence[Outcome | Pulse | Taken]) -> None:
-        self._writer.add(list(messages))
-        self._flush()
-
-    def _flush(self) -> None:
-        try:
-            wanted = not self._writer.flush()
-        except OSError:
-            self._running = False
-            return
-        if wanted != self._writing:
-            self._writing = wanted
-            events = READ | WRITE if wanted else READ
-            self._poller.watch(self._control.fileno(), self._on_control, events)
+    def _stop(self) -> None:
+        self._running = False
 
 
 def peak_rss() -> int:
