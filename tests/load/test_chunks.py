@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.load import chunks
-from inferometer.load.chunks import MAX_COUNT, Chunk, ChunkError, ChunkReader, Usage, decode
+from inferometer.load.chunks import (
+    MAX_COUNT,
+    Chunk,
+    ChunkError,
+    ChunkReader,
+    Usage,
+    decode,
+    is_text,
+)
 
 
 def chat(delta: dict[str, Any], finish: str | None = None, **more: object) -> bytes:
@@ -185,3 +194,43 @@ def test_the_short_cut_agrees_with_the_full_decoding(
         choice = {"delta": delta | calls, "finish_reason": finish}
         data = json.dumps({"choices": [choice]}, ensure_ascii=escaped).encode()
         assert reader.read(data) == decode(data)
+
+
+def is_taken(inside: bytes) -> bool:
+    """By the decoder, and not empty."""
+    try:
+        return bool(orjson.loads(b'"' + inside + b'"'))
+    except orjson.JSONDecodeError:
+        return False
+
+
+def test_which_bytes_are_text_outside_ascii() -> None:
+    """At every edge of what UTF-8 allows, and one beside it."""
+    edges = (0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
+    leads = [bytes((lead, *edge)) for lead in range(0x80, 0x100) for edge in ((), *zip(edges))]
+    ends = (b"", b"\x80", b"\xbf", b"\xc0", b"\x80\x80", b"\xbf\xbf", b"\x80\x7f", b"\x80\x80\x80")
+    insides = [lead + end for lead in leads for end in ends]
+    wrong = [inside for inside in insides if (is_text(inside) is not None) != is_taken(inside)]
+    assert wrong == []
+    assert 0 < sum(map(is_taken, insides)) < len(insides)
+
+
+pieces = st.sampled_from(
+    [*'aé語🙂"\\\x00\x1f\x7f', "\\n", "\\u00e9", "\\ud83d", "\\ude42", "\\u", "\\x"]
+)
+
+
+@given(st.lists(pieces).map("".join).map(str.encode) | st.binary() | st.text().map(str.encode))
+def test_a_text_is_known_by_its_bytes_if_and_only_if_the_decoder_takes_it(inside: bytes) -> None:
+    assert (is_text(inside) is not None) == is_taken(inside)
+
+
+@given(st.text(min_size=1))
+def test_text_in_any_script_is_not_decoded_again(text: str) -> None:
+    def event(said: str) -> bytes:
+        choice = {"index": 0, "delta": {"content": said}, "finish_reason": None}
+        return orjson.dumps({"id": "c-1", "choices": [choice]})
+
+    reader = ChunkReader()
+    first = reader.read(event("語"))
+    assert reader.read(event(text)) is first

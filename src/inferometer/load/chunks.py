@@ -26,11 +26,13 @@ _TEXT = re.compile(
 _STRING_BODY = re.compile(
     rb'(?:[^"\\\x00-\x1f\x80-\xff]++'
     rb'|\\(?:["\\/bfnrt]|u(?:(?:[0-9A-CEFa-cef][0-9A-Fa-f]|[Dd][0-7])[0-9A-Fa-f]{2}'
-    rb"|[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})))++"
+    rb"|[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}))"
+    rb"|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|\xed[\x80-\x9f][\x80-\xbf]"
+    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xf0[\x90-\xbf][\x80-\xbf]{2}"
+    rb"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})++"
 )
-"""The inside of a JSON string, ASCII only: whether other bytes are UTF-8 the decoder must say.
-
-Half a surrogate pair is no character, and the decoder refuses it.
+"""The inside of a JSON string: what the decoder takes. Half a surrogate pair is no character, nor
+are bytes that are not UTF-8 (RFC 3629, section 4).
 """
 
 is_text = _STRING_BODY.fullmatch
