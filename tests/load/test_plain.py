@@ -79,6 +79,26 @@ def test_what_says_anything_else_does_not_match(read: bytes) -> None:
     assert learned(body_of("x", None)).match(read, len(read)) == -1
 
 
+@given(
+    st.lists(st.sampled_from([0, 1, 1, 1, 2, 90]), max_size=12), st.sampled_from(["", "%", "%d"])
+)
+def test_counts_are_told_whether_they_grow_by_one_or_not(steps: list[int], sign: str) -> None:
+    def body(count: int) -> bytes:
+        return body_of("x" * (count % 3 + 1), count).replace(
+            b'"total', f'"a{sign}": "", "total'.encode()
+        )
+
+    plain = learned(body(9))
+    count = 9
+    for step in steps:
+        count += step
+        read = framed(body(count))
+        assert plain.match(read, len(read)) == count
+        assert plain.run(read) == ([count], len(read))
+        wrong = framed(body(count).replace(b'total_tokens": ', b'total_tokens": 0'))
+        assert plain.match(wrong, len(wrong)) == -1
+
+
 def test_counts_that_grow_match_and_are_told() -> None:
     plain = learned(body_of("x", 9))
     assert plain.counts

@@ -85,25 +85,31 @@ class Shape:
 
         -1 where it does not, else the completion tokens, 0 where none are counted.
         """
+        numbers = self.numbers(data, text_at, end)
+        if numbers is None:
+            return -1
+        return numbers[self.counted] if numbers else 0
+
+    def numbers(self, data: bytes | bytearray, text_at: int, end: int) -> tuple[int, ...] | None:
+        """The counts that stand there, in order; None where it does not go on in this shape."""
         pieces = self.pieces
         if len(pieces) == 1:
             text_end = end - len(pieces[0])
             fits = data.startswith(pieces[0], text_end) and is_text(data, text_at, text_end)
-            return 0 if fits else -1
+            return () if fits else None
         at = data.find(pieces[0], text_at, end)
         if at < 0 or not is_text(data, text_at, at):
-            return -1
+            return None
         at += len(pieces[0])
-        count = 0
-        for index in range(1, len(pieces)):
-            number_end = data.find(pieces[index], at, end)
+        found = []
+        for piece in pieces[1:]:
+            number_end = data.find(piece, at, end)
             number = data[at:number_end]
             if number_end < 0 or _NUMBER.fullmatch(number) is None:
-                return -1
-            if index - 1 == self.counted:
-                count = int(number)
-            at = number_end + len(pieces[index])
-        return count if at == end else -1
+                return None
+            found.append(int(number))
+            at = number_end + len(piece)
+        return tuple(found) if at == end else None
 
 
 class ChunkReader:

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import re
 
-from inferometer.load.chunks import Shape
+from inferometer.load.chunks import Shape, is_text
 
 MAX_HEADER = 10
 """Bytes of a chunk header with its CRLF, of which one may be plain."""
 MAX_SIZES = 4_096
 """Of chunks, for which the header is kept ready."""
 
+_ONE_MORE = (1).__add__
 _CHUNK_SIZE = re.compile(rb"[1-9a-f][0-9a-f]*\Z")
 
 
 class Plain:
     """The frame of one stream's plain reads. `counts`: each says how many tokens there are."""
 
-    __slots__ = ("_frame", "after", "before", "count", "counts")
+    __slots__ = ("_frame", "_next", "_tail", "after", "before", "counts")
 
     def __init__(self, frame: Shape) -> None:
         self.counts = len(frame.pieces) > 1
@@ -31,9 +32,11 @@ class Plain:
         """Between the chunk header and the text; not empty."""
         self.after = frame.pieces[-1]
         """Behind the text and the counts, to the end of the read."""
-        self.count = frame.match
-        """`Shape.match` of what has `before` up to the text."""
         self._frame = frame
+        self._tail = b"%d".join(piece.replace(b"%", b"%%") for piece in frame.pieces)
+        """What follows the text, without its counts."""
+        self._next: tuple[int, ...] = ()
+        """The counts of the next read where each is one more; empty until there was a read."""
 
     def match(self, buffer: bytes | bytearray, size: int) -> int:
         """Whether the first `size` bytes are such a read, whole, with a text that is not empty.
@@ -45,6 +48,20 @@ class Plain:
             return -1
         return self.count(buffer, len(header) + len(self.before), size)
 
+    def count(self, buffer: bytes | bytearray, text_at: int, end: int) -> int:
+        """`Shape.match` of what has `before` up to the text."""
+        if numbers := self._next:
+            tail = self._tail % numbers
+            text_end = end - len(tail)
+            if buffer.startswith(tail, text_end) and is_text(buffer, text_at, text_end):
+                self._next = tuple(map(_ONE_MORE, numbers))
+                return numbers[self._frame.counted]
+        found = self._frame.numbers(buffer, text_at, end)
+        if found is None:
+            return -1
+        self._next = tuple(map(_ONE_MORE, found))
+        return found[self._frame.counted] if found else 0
+
     def run(self, data: bytes) -> tuple[list[int], int]:
         """What `match` says of each such chunk that `data` begins with, and where the last ends."""
         counts: list[int] = []
@@ -54,7 +71,7 @@ class Plain:
             if _CHUNK_SIZE.match(header) is None or not data.startswith(before, head_end + 2):
                 break
             end = head_end + 2 + int(header, 16) + 2
-            count = self._frame.match(data, head_end + 2 + len(before), end)
+            count = self.count(data, head_end + 2 + len(before), end)
             if end > len(data) or count < 0:
                 break
             counts.append(count)
