@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 
@@ -55,6 +56,43 @@ class Case:
         defaults = {"n": 8, "ttft": 15, "itl": 4}
         parts = [f"{key}={self.number(key, value)}" for key, value in defaults.items()]
         return "+".join([self.plan, *parts])
+
+
+ENDED = "connection lost"
+DIED = "^engine core died$"
+NO_TOKEN = "ended without a token"
+BROKEN = "broken JSON"
+ENDS = ("", "", "err", "drop", "empty", "status", "bad")
+
+
+def drawn(random: Random) -> Case:
+    """A stream with any of the misbehaviours together, and how it ends."""
+    n = random.randint(1, 12)
+    end = random.choice(ENDS)
+    thought = random.choice((0, 0, random.randint(0, n)))
+    called = random.choice((0, 0, random.randint(0, n - thought)))
+    batch = random.choice((1, 1, 1, 2, 3, 4))
+    # A reset discards what waits to be acknowledged, and so an unknown part of a split chunk.
+    split = 0 if end == "drop" else random.choice((0, 0, 0, 1, 3, 7, 20, 50))
+    knobs = {"n": n, "think": thought, "tool": called, "batch": batch, "split": split}
+    knobs |= {key: random.choice((0, 0, 1)) for key in ("crlf", "nospace", "comment")}
+    knobs |= {key: random.choice((0, 1, 1)) for key in ("role", "done")}
+    knobs |= {"usage": random.randint(0, 2), "k": random.choice((1, 1, 2, 9))}
+    knobs |= {"pt": random.choice((0, 1, 100, 999_999))}
+    after = random.randint(0, n - 1)
+    whole = after - after % batch
+    code = random.choice((400, 404, 429, 500, 503))
+    told, status, events, error, held = {
+        "": (1, Status.OK, None, None, 0),
+        "err": (after, Status.IN_BAND, after, DIED, 0),
+        "bad": (after, Status.MALFORMED, after, BROKEN, 0),
+        "drop": (after, Status.TRUNCATED, whole, ENDED, after - whole),
+        "empty": (1, Status.EMPTY, 0, NO_TOKEN, 0),
+        "status": (code, Status.HTTP_STATUS, 0, f"^HTTP {code}: ", 0),
+    }[end]
+    knobs |= {end: told} if end else {}
+    plan = "+".join(f"{key}={value}" for key, value in knobs.items())
+    return Case(plan, status, events, error, held)
 
 
 def judge(case: Case, exchange: Exchange, truth: Truth | None) -> None:
