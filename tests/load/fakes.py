@@ -142,8 +142,9 @@ class FakeTransport:
         follower = self.followers[after] = FakeFollower(request, until_ns)
         return follower
 
-    def recall(self) -> None:
+    def recall(self, done: Callable[[], None]) -> None:
         self.followers.clear()
+        done()
 
     def _end(self, request: Request, status: Status, now_ns: int) -> None:
         """As a worker does: what follows leaves before anybody hears of the end."""

@@ -98,7 +98,7 @@ def test_what_may_not_leave_does_not_and_can_be_sent_all_the_same(why: str) -> N
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.01)
             if why == "recalled":
-                transport.recall()
+                transport.recall(lambda: None)
             else:
                 transport.abort("r0", Status.CANCELLED)
             await asyncio.sleep(0.01)

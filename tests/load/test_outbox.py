@@ -20,6 +20,7 @@ from inferometer.load.wire import (
     Post,
     Pulse,
     Recall,
+    Recalled,
     Target,
 )
 from inferometer.load.worker import Worker
@@ -134,6 +135,7 @@ def test_that_a_long_request_has_left_by_itself_is_told_with_the_next_pulse(
                 worker._take(then)
             worker._outbox.tell()
     messages = reader.read() or []
+    assert isinstance(then, Recall) == (messages[-1:] == [Recalled()]), "behind all that has left"
     outcomes = [message for message in messages if isinstance(message, Outcome)]
     assert [outcome.key for outcome in outcomes] == ([1] if heard else [])
     assert all(outcome.followed is not None for outcome in outcomes)

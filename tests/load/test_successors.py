@@ -134,6 +134,38 @@ def test_a_counted_window_has_its_count(requests: int) -> None:
     assert (len(following.transport.begun) > 0) == (requests >= 2 * lanes)
 
 
+@few
+@given(st.integers(1, 6), st.integers(1, 60), st.integers(0, 2**16))
+def test_a_count_is_kept_though_what_has_left_is_told_late(
+    lanes: int, requests: int, seed: int
+) -> None:
+    """Answers take less time than the word of them, and than the order to let no more leave."""
+
+    class Far(fakes.FakeTransport):
+        async def send(self, request: Request) -> Exchange:
+            exchange = await super().send(request)
+            await asyncio.sleep(0.02)
+            return exchange
+
+        def recall(self, done: Callable[[], None]) -> None:
+            def arrived() -> None:
+                self.followers.clear()
+                loop.call_later(0.021, done)  # behind all that was told before
+
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.02, arrived)
+
+    def seconds(request: Request) -> float:
+        return 0.001 + crc32(f"{request.id} {seed}".encode()) % 40 / 1_000
+
+    rules = replace(WORKLOAD, duration_s=None, requests=requests)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fakes, "FakeTransport", Far)
+        run = drive(FakeWorkload(chain("s", 1, 0.0)), rules, lanes, seconds, following=True)
+    assert len(run.records) == requests
+    assert {record.exchange.status for record in run.records} == {Status.OK}
+
+
 def test_nothing_leaves_by_itself_at_the_end_of_the_window_or_later() -> None:
     """Every answer takes a second: some end in the very moment, and the lanes decide of those."""
     rules = replace(WORKLOAD, duration_s=10.0)
@@ -205,8 +237,9 @@ def test_a_turn_that_leaves_while_the_order_to_stop_is_on_its_way_is_recorded(
             await asyncio.sleep(0.01)
             return exchange
 
-        def recall(self) -> None:
+        def recall(self, done: Callable[[], None]) -> None:
             """It comes too late."""
+            done()
 
     def status(request: Request) -> Status:
         if (request.lane, request.play) == (0, 3):

@@ -15,8 +15,8 @@ from typing import Any
 
 from inferometer.errors import InferometerError
 from inferometer.load.bare import start_bare
-from inferometer.load.sheet import Taken
-from inferometer.load.wire import FrameReader, FrameWriter, Outcome, Pulse
+from inferometer.load.outbox import Message
+from inferometer.load.wire import FrameReader, FrameWriter
 
 CLOSE_S = 5.0
 
@@ -34,7 +34,7 @@ class WorkerEnd:
         self._writer = FrameWriter(ours)
         self._batch: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._on_message: Callable[[Outcome | Pulse | Taken], None] = _ignore
+        self._on_message: Callable[[Message], None] = _ignore
         self._on_death: Callable[[WorkerEnd], None] = _ignore
         self.open = 0
         """Requests it has."""
@@ -47,7 +47,7 @@ class WorkerEnd:
 
     def attach(
         self,
-        on_message: Callable[[Outcome | Pulse | Taken], None],
+        on_message: Callable[[Message], None],
         on_death: Callable[[WorkerEnd], None],
     ) -> None:
         """Serve the running loop from now on."""

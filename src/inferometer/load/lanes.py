@@ -202,6 +202,9 @@ class Lanes:
         if (left := begun(lane, turn, item)) is not None:
             self._follow(lane, turn, *left)
             return
+        successors = self._successors
+        if successors is not None and successors.holds(lambda: self._send(lane, item)):
+            return
         if not self._sending:
             return
         prompt = None
@@ -276,12 +279,9 @@ class Lanes:
     async def _exchange(
         self, lane: Lane, turn: Turn, request: Request, left: Follower | None
     ) -> None:
-        dequeued_ns = max(self._clock.now_ns(), request.scheduled_ns)
-        if left is None:
-            exchange = await self._transport.send(request)
-        else:
-            dequeued_ns = left.begun_ns or dequeued_ns
-            exchange = await left.exchange()
+        begun_ns = None if left is None else left.begun_ns
+        dequeued_ns = begun_ns or max(self._clock.now_ns(), request.scheduled_ns)
+        exchange = await (self._transport.send(request) if left is None else left.exchange())
         del self.open[request.id], lane.open[request.id]
         if lane.successor is not None and lane.successor.begun_ns is None:
             lane.successor = None  # it was not to be

@@ -10,7 +10,9 @@ import socket
 from collections.abc import Callable
 
 from inferometer.load.sheet import Taken
-from inferometer.load.wire import FrameWriter, Outcome, Pulse
+from inferometer.load.wire import FrameWriter, Outcome, Pulse, Recalled
+
+Message = Outcome | Pulse | Taken | Recalled
 
 
 class Outbox:
@@ -28,10 +30,10 @@ class Outbox:
         self._wants_room = wants_room
         self._lost = lost
         self._writing = False
-        self._messages: list[Outcome | Pulse | Taken] = []
+        self._messages: list[Message] = []
         self._urgent = False
 
-    def add(self, message: Outcome | Pulse | Taken, *, urgent: bool = True) -> None:
+    def add(self, message: Message, *, urgent: bool = True) -> None:
         """To be told in `tell`; what is not urgent waits for something that is."""
         self._messages.append(message)
         self._urgent |= urgent

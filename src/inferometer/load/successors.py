@@ -37,6 +37,9 @@ class Successors:
         self._allowed = not settings.open_loop and settings.replies != "live"
         """False where answers, or a schedule, decide what is sent, and once nothing may leave."""
         self._opened = False
+        self._recalling = False
+        self._held: list[Callable[[], None]] = []
+        """What is to be sent when it is known which requests have left by themselves."""
         self._config = config
         self._workload = workload
         self._transport = transport
@@ -56,8 +59,8 @@ class Successors:
     def sent(self, measured: int) -> None:
         """So many requests were sent in a window that may be counted.
 
-        What leaves by itself is counted afterwards, so there has to be room for one in every lane.
-        That is enough: a lane of which that is not known yet sends nothing else.
+        What leaves by itself is counted afterwards, so there has to be room for one in every lane,
+        and nothing else is sent until it is known what has left.
         """
         requests = self._config.workload.requests
         if requests is not None and requests - measured < self._config.lanes:
@@ -67,8 +70,21 @@ class Successors:
         """None leaves by itself any more, but those that have."""
         if self._allowed:
             self._allowed = False
+            self._recalling = True
             self._lanes.clear()
-            self._transport.recall()
+            self._transport.recall(self._recalled)
+
+    def holds(self, send: Callable[[], None]) -> bool:
+        """True where this has to wait until it is known what has left; it is done then."""
+        if self._recalling:
+            self._held.append(send)
+        return self._recalling
+
+    def _recalled(self) -> None:
+        self._recalling = False
+        held, self._held = self._held, []
+        for send in held:
+            send()
 
     def look_at(self, lane: Lane) -> None:
         """Something changed in it: when there is time, leave what follows."""

@@ -5,6 +5,7 @@ Structural: an implementation needs no import from here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from inferometer.core import Exchange, Request, Status
@@ -72,6 +73,6 @@ class Following(Protocol):
         """
         ...
 
-    def recall(self) -> None:
-        """None that has not begun will."""
+    def recall(self, done: Callable[[], None]) -> None:
+        """None that has not begun will. `done` is told when it is known which have: soon."""
         ...

@@ -76,6 +76,10 @@ class Recall(NamedTuple):
     """What was to leave by itself does not, unless it has."""
 
 
+class Recalled(NamedTuple):
+    """The answer to that: all that has left by itself was told before."""
+
+
 class Release(NamedTuple):
     """End what is open, and let go of every connection. The next is a `Target`."""
 

@@ -39,6 +39,7 @@ from inferometer.load.wire import (
     Post,
     Pulse,
     Recall,
+    Recalled,
     Release,
     Target,
 )
@@ -300,7 +301,7 @@ class Worker:
                     self._followers.hold(message)
             case Recall():
                 self._followers.clear()
-                self._outbox.hasten()
+                self._outbox.add(Recalled())
             case Abort(key, status):
                 self._outbox.hasten()
                 if (post := self._ahead.take(key)) is not None:

@@ -17,10 +17,21 @@ from inferometer.load.crew import WorkerEnd
 from inferometer.load.dial import Address, reason
 from inferometer.load.endpoints import ENDPOINTS, parse_base_url
 from inferometer.load.heads import Heads
+from inferometer.load.outbox import Message
 from inferometer.load.outcomes import exchange_of, nothing_but, unsent
 from inferometer.load.sheet import NOT_MAPPED, Sheet, Taken
 from inferometer.load.transport import Follower
-from inferometer.load.wire import Abort, Limits, Outcome, Post, Pulse, Recall, Release, Target
+from inferometer.load.wire import (
+    Abort,
+    Limits,
+    Outcome,
+    Post,
+    Pulse,
+    Recall,
+    Recalled,
+    Release,
+    Target,
+)
 
 FOLLOWING_BYTES = 64 * 1024 * 1024
 """Of requests that lie in workers and wait for the one before."""
@@ -115,6 +126,9 @@ class WorkerTransport:
         self._made: dict[str, bytes] = {}
         """Requests that were made, and did not leave by themselves, by id."""
         self._aborted: dict[str, Status] = {}
+        self._recalling: set[WorkerEnd] = set()
+        """Workers that have yet to say what has left by itself."""
+        self._on_recalled: Callable[[], None] = _nothing
         self._sharing = True
         """Workers can map what is on a sheet."""
         self._sheets: dict[int, Sheet] = {}
@@ -182,11 +196,14 @@ class WorkerTransport:
         end.send(Post(key, payload, request.max_tokens, after=before, until_ns=until_ns))
         return follower
 
-    def recall(self) -> None:
+    def recall(self, done: Callable[[], None]) -> None:
         """What has not left by itself does not; the outcome of the one before says which."""
-        for end in self._workers:
-            if end.alive:
-                end.send(Recall())
+        living = [end for end in self._workers if end.alive]
+        self._recalling, self._on_recalled = set(living), done
+        for end in living:
+            end.send(Recall())
+        if not living:
+            done()
 
     def abort(self, request_id: str, status: Status) -> None:
         """End an open request with this status; one not yet begun ends when it begins."""
@@ -291,7 +308,10 @@ class WorkerTransport:
                 end.send(Target(self._server, addresses, limits, reader, settings.keep_alive_s))
         return addresses
 
-    def _take(self, end: WorkerEnd, account: Account, message: Outcome | Pulse | Taken) -> None:
+    def _take(self, end: WorkerEnd, account: Account, message: Message) -> None:
+        if isinstance(message, Recalled):
+            self._is_recalled(end)
+            return
         if isinstance(message, Taken):
             if (sheet := self._sheets.pop(message.key, None)) is not None:
                 sheet.close()  # it is the worker's now, until it has been sent
@@ -326,6 +346,12 @@ class WorkerTransport:
         if not self._unready:
             self._ready_or_dead.set()
 
+    def _is_recalled(self, end: WorkerEnd) -> None:
+        if end in self._recalling:
+            self._recalling.remove(end)
+            if not self._recalling:
+                self._on_recalled()
+
     def _lost(self, end: WorkerEnd) -> None:
         """A worker died: what it had is over, and so is the load."""
         why, now_ns = end.why_it_ended(), self._clock.now_ns()
@@ -333,6 +359,7 @@ class WorkerTransport:
             if place is end:
                 self._end(nothing_but(key, why, now_ns, Status.CANCELLED), end)
         self._is_ready(end)
+        self._is_recalled(end)
         self.on_fault(why)
 
     def _payload(self, request: Request, body: bytes | Sheet) -> bytes | Sheet:
@@ -345,3 +372,7 @@ class WorkerTransport:
 
 def _ignore(_: str) -> None:
     """Nobody is there to be told."""
+
+
+def _nothing() -> None:
+    """Nobody waits."""
