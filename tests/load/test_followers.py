@@ -7,10 +7,12 @@ import time
 
 import pytest
 from loopback import SETTLED_S, Reader, Script, Writer, make_request
-from replies import DONE, END, FINISH, HEAD, TOKEN, WHOLE, answers, chunk, talk
+from replies import DONE, END, FINISH, HEAD, TOKEN, WHOLE, answers, chunk, holds, talk
 
 from inferometer.core import Exchange, Status
+from inferometer.load.outcomes import nothing_but
 from inferometer.load.transport import Follower
+from inferometer.load.wire import Recalled
 from inferometer.load.worker_transport import WorkerTransport
 
 pytestmark = pytest.mark.sockets
@@ -115,6 +117,33 @@ def test_what_may_not_leave_does_not_and_can_be_sent_all_the_same(why: str) -> N
     assert first.status is ends.get(why, Status.OK)
     assert second.status is Status.OK
     assert script.bodies[0] == script.bodies[1]
+
+
+def test_who_recalls_hears_of_it_behind_all_that_had_left() -> None:
+    script, order = Script([]), list[str]()
+    script.answers.append(holds(script, HEAD))
+
+    async def client(transport: WorkerTransport) -> list[Exchange]:
+        async def lead() -> Exchange:
+            exchange = await transport.send(make_request("r0"))
+            order.append("ended")
+            return exchange
+
+        leading = asyncio.ensure_future(lead())
+        while not script.heads:
+            await asyncio.sleep(0.001)
+        assert transport.follow(make_request("r1"), "r0", None) is not None
+        (end,), (account,) = transport._workers, transport.accounts
+        transport.recall(lambda: order.append("recalled"))
+        outcome = nothing_but(1, "", 0, Status.OK)._replace(error=None, followed=(2, 1))
+        for message in (outcome, Recalled(), nothing_but(2, "", 0, Status.CANCELLED)):
+            transport._take(end, account, message)
+        first = await leading
+        await asyncio.sleep(0.01)
+        return [first]
+
+    assert [exchange.status for exchange in talk(script, client)] == [Status.OK]
+    assert order == ["ended", "recalled"]
 
 
 def test_the_end_of_a_body_that_comes_behind_is_waited_for() -> None:

@@ -350,7 +350,8 @@ class WorkerTransport:
         if end in self._recalling:
             self._recalling.remove(end)
             if not self._recalling:
-                self._on_recalled()
+                # Behind those who wait for what was told before.
+                asyncio.get_running_loop().call_soon(self._on_recalled)
 
     def _lost(self, end: WorkerEnd) -> None:
         """A worker died: what it had is over, and so is the load."""
