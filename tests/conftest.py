@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,22 @@ def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's own settings must not move a test."""
     for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def no_address(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host without an address. The machine's resolver is not asked: it may take long, or have an
+    answer to every name.
+    """
+    name, look_up = "no-such-host.invalid", socket.getaddrinfo
+
+    def looked_up(host: Any, *args: Any, **changes: Any) -> Any:
+        if host == name:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return look_up(host, *args, **changes)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    return name
 
 
 @pytest.fixture(scope="session")
