@@ -51,19 +51,23 @@ atexit.register(CREW.close)
 
 @contextmanager
 def stamping() -> Iterator[None]:
-    """Where the kernel stamps, it does so from the first packet on, as long as this lasts: it begins
-    some ms after a first socket has asked. TCP is what tells, as a datagram without a stamp is
-    given the time of its read.
+    """Where the kernel stamps, it does so from the first packet on, as long as this lasts.
+
+    It begins some ms after a first socket has asked. TCP is what tells: a datagram without a stamp
+    is given the time of its read.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with socket.create_connection(listener.getsockname()) as theirs, listener.accept()[0] as ours:
-            stamped = not enable_kernel_stamps(ours)
-            end_s = time.monotonic() + 60
-            while not stamped:
-                assert time.monotonic() < end_s, "the kernel does not begin to stamp"
-                theirs.send(b"x")
-                stamped = bool(ours.recvmsg(1, ANCILLARY_BYTES)[1])
-            yield
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as theirs,
+        listener.accept()[0] as ours,
+    ):
+        stamped = not enable_kernel_stamps(ours)
+        end_s = time.monotonic() + 60
+        while not stamped:
+            assert time.monotonic() < end_s, "the kernel does not begin to stamp"
+            theirs.send(b"x")
+            stamped = bool(ours.recvmsg(1, ANCILLARY_BYTES)[1])
+        yield
 
 
 def make_request(request_id: str, max_tokens: int = 32, affinity: str = "play-1") -> Request:
