@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ settings.load_profile("steady")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-@pytest.fixture(autouse=True)
-def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's own settings must not move a test."""
-    for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environ() -> Iterator[None]:
+    """A user's own settings must not move a test, nor a fixture that many tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from shutil import which
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tools" / "truthserver.c"
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Past any proxy of the environment."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Referee:
         """Wait until it has noticed that nobody listens to its streams any more."""
         patience = time.monotonic() + 60
         while time.monotonic() < patience:
-            with urllib.request.urlopen(self.url + "/metrics", timeout=60) as page:
+            with DIRECT.open(self.url + "/metrics", timeout=60) as page:
                 series = [line for line in page if line.startswith(b"vllm:num_requests_running")]
             if all(line.split()[-1] == b"0" for line in series):
                 return
