@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,11 +21,29 @@ settings.load_profile("steady")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-@pytest.fixture(autouse=True)
-def _clean_environ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's own settings must not move a test."""
-    for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environ() -> Iterator[None]:
+    """A user's own settings must not move a test, nor a fixture that many tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture
+def no_address(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host without an address. The machine's resolver is not asked: it may take long, or have an
+    answer to every name.
+    """
+    name, look_up = "no-such-host.invalid", socket.getaddrinfo
+
+    def looked_up(host: Any, *args: Any, **changes: Any) -> Any:
+        if host == name:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return look_up(host, *args, **changes)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    return name
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ from shutil import which
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tools" / "truthserver.c"
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Past any proxy of the environment."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Referee:
 
     def settle(self) -> None:
         """Wait until it has noticed that nobody listens to its streams any more."""
-        patience = time.monotonic() + 20
+        patience = time.monotonic() + 60
         while time.monotonic() < patience:
-            with urllib.request.urlopen(self.url + "/metrics", timeout=10) as page:
+            with DIRECT.open(self.url + "/metrics", timeout=60) as page:
                 series = [line for line in page if line.startswith(b"vllm:num_requests_running")]
             if all(line.split()[-1] == b"0" for line in series):
                 return
@@ -57,7 +59,7 @@ class Referee:
     def stop(self) -> dict[str, Truth]:
         """End the server and read its log, by request id."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=60)
         truths = {}
         for line in self.log.read_text().splitlines()[1:]:
             _, request_id, _, accept_ns, request_ns, chunks, end_ns = line.split(",")
@@ -73,7 +75,7 @@ def build_referee(folder: Path) -> Path:
     if which("cc") is None:
         pytest.skip("no C compiler to build the truthserver with")
     binary = folder / "truthserver"
-    subprocess.run(["cc", "-O2", "-o", str(binary), str(SOURCE)], check=True, timeout=60)
+    subprocess.run(["cc", "-O2", "-o", str(binary), str(SOURCE)], check=True, timeout=300)
     return binary
 
 
@@ -93,6 +95,17 @@ def running_referee(binary: Path, log: Path) -> Iterator[Referee]:
     with process:
         yield Referee(port, log, process)
         process.terminate()
+
+
+@contextmanager
+def refused_port() -> Iterator[int]:
+    """A port at which nobody listens as long as this lasts: it is bound, so that nobody else gets
+    it, and no client that leaves from a free port can be given that one and meet itself.
+    """
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        yield port
 
 
 def free_port() -> int:

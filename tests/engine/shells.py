@@ -9,6 +9,7 @@ from pathlib import Path
 from inferometer.engine.process import Command, EngineProcess
 
 NOBODY = "http://127.0.0.1:1"
+LIMIT_S = 60
 
 
 def engine(script: str, log: Path, url: str = NOBODY, **env: str) -> EngineProcess:
@@ -16,9 +17,9 @@ def engine(script: str, log: Path, url: str = NOBODY, **env: str) -> EngineProce
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + LIMIT_S
     while not holds():
-        assert time.monotonic() < end_s, f"{what}: not within 20 s"
+        assert time.monotonic() < end_s, f"{what}: not within {LIMIT_S} s"
         time.sleep(0.01)
 
 

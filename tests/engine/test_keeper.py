@@ -64,12 +64,13 @@ def test_the_leader_is_asked_first_and_ends_its_own(tmp_path: Path) -> None:
     """A worker that is asked too would end before its leader, which takes that for a fault."""
     log = tmp_path / "log"
     worker = "sh -c 'trap \"echo worker asked\" TERM; echo pid $$; while :; do sleep 0.05; done'"
-    leader = f"{worker} & child=$!; trap 'echo ending it; kill -9 $child; exit' TERM; wait; wait"
-    with engine(leader, log):
-        until(says(log, "pid"), "it starts")
+    trap = "trap 'echo ending it; kill -9 $child; exit' TERM; echo ready"
+    with engine(f"{worker} & child=$!; {trap}; wait; wait", log):
+        until(says(log, "ready"), "the leader listens")
+        until(says(log, "pid"), "the worker starts")
         (pid,) = pids(log)
     assert not alive(pid)
-    assert log.read_text().splitlines()[1:] == [STOP_MARK, "ending it"]
+    assert log.read_text().splitlines()[2:] == [STOP_MARK, "ending it"]
 
 
 DAEMON = "(setsid sh -c '{trap}echo pid $$; while :; do sleep 1; done' &)"
@@ -105,7 +106,7 @@ def test_a_daemon_that_starts_another_when_it_is_ended_ends_too(
         until(says(log, "pid"), "it starts")
         (first,) = pids(log)
     assert not alive(first)
-    assert [words for words in everything() if heir in words] == []
+    assert [words for words in everything() if heir in words.split()] == []
 
 
 def everything() -> list[str]:

@@ -14,11 +14,17 @@ from pathlib import Path
 import pytest
 from shells import NOBODY, alive, engine, pids, says, until
 
-from inferometer.engine import place
+from inferometer.engine import place, process
 from inferometer.engine.ask import ServedModel, engine_version, get, page, served_models
 from inferometer.engine.place import fill, free_port, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last words are waited for however busy the machine is."""
+    monkeypatch.setattr(process, "DRAIN_S", 60.0)
 
 
 def test_the_site_fills_in_its_values() -> None:
@@ -280,7 +286,7 @@ def test_what_is_no_engine_is_an_engine_error(
 ) -> None:
     server.answers = {"/v1/models": (status, body), "/elsewhere": (200, MODELS)}
     with pytest.raises(EngineError, match=f"^{server.url}/v1/models: .*{why}"):
-        served_models(server.url)
+        served_models(server.url, 60.0)
 
 
 def test_nobody_there_is_an_engine_error_in_plain_words() -> None:
@@ -336,7 +342,7 @@ def test_an_answer_cut_short_is_none() -> None:
         thread = threading.Thread(target=cut)
         thread.start()
         with pytest.raises(http.client.IncompleteRead):
-            page(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics", 5.0)
+            page(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics", 60.0)
         thread.join()
 
 
@@ -347,7 +353,7 @@ def test_a_proxy_of_the_environment_is_passed_by(
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, NOBODY)
     server.answers["/health"] = (200, b"")
-    with get(f"{server.url}/health", 5.0) as answer:
+    with get(f"{server.url}/health", 60.0) as answer:
         assert answer.status == 200
 
 

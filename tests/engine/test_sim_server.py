@@ -234,7 +234,7 @@ def test_a_process_stops_at_once_on_sigterm_with_a_stream_open() -> None:
 
     with process:
         asyncio.run(talk())
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_process_that_is_told_to_fail_exits_with_seven() -> None:
@@ -249,7 +249,7 @@ def test_a_process_that_is_told_to_fail_exits_with_seven() -> None:
 
     with process:
         asyncio.run(talk())
-        assert process.wait(timeout=10) == 7
+        assert process.wait(timeout=60) == 7
 
 
 def test_a_fault_of_the_user_is_one_line_and_code_two() -> None:

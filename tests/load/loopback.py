@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import socket
 import ssl
 import subprocess
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
@@ -21,6 +24,7 @@ from inferometer.load.crew import Crew
 from inferometer.load.dial import SETTLED_NS
 from inferometer.load.endpoints import ENDPOINTS
 from inferometer.load.sheet import Sheet
+from inferometer.load.stamps import ANCILLARY_BYTES, enable_kernel_stamps
 from inferometer.load.worker_transport import WorkerTransport
 
 SETTINGS = ClientSettings(
@@ -43,6 +47,27 @@ SETTLED_S = 1.2 * SETTLED_NS / NS
 CREW = Crew()
 """One worker serves the tests, one transport after the other; closed when they end."""
 atexit.register(CREW.close)
+
+
+@contextmanager
+def stamping() -> Iterator[None]:
+    """Where the kernel stamps, it does so from the first packet on, as long as this lasts.
+
+    It begins some ms after a first socket has asked. TCP is what tells: a datagram without a stamp
+    is given the time of its read.
+    """
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as theirs,
+        listener.accept()[0] as ours,
+    ):
+        stamped = not enable_kernel_stamps(ours)
+        end_s = time.monotonic() + 60
+        while not stamped:
+            assert time.monotonic() < end_s, "the kernel does not begin to stamp"
+            theirs.send(b"x")
+            stamped = bool(ours.recvmsg(1, ANCILLARY_BYTES)[1])
+        yield
 
 
 def make_request(request_id: str, max_tokens: int = 32, affinity: str = "play-1") -> Request:

@@ -47,6 +47,18 @@ def answers(script: Script, *replies: bytes) -> Answer:
     return answer
 
 
+def serves(script: Script, reply: bytes) -> Answer:
+    """Answer whatever comes on one connection, until the client goes."""
+
+    async def answer(reader: Reader, writer: Writer) -> None:
+        while True:
+            await script.read_request(reader)
+            writer.write(reply)
+            await writer.drain()
+
+    return answer
+
+
 def holds(script: Script, reply: bytes = b"") -> Answer:
     """Answer one request with these bytes, then wait until the client goes."""
 

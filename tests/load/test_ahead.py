@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fakes import MS, WORKLOAD, FakeStart, FakeWorkload, Outcome, chain, drive
 from loopback import Script, make_request
-from replies import WHOLE, answers, talk
+from replies import WHOLE, serves, talk
 
 from inferometer.core import Exchange, Phase, Record, Request, Status
 from inferometer.load.ahead import Ahead
@@ -81,7 +81,8 @@ def test_posts_are_held_until_they_are_due() -> None:
 @pytest.mark.sockets
 def test_none_leaves_before_it_is_due() -> None:
     script = Script([])
-    script.answers += [answers(script, WHOLE)] * 3
+    # None is closed: the next one may leave on it at any time.
+    script.answers += [serves(script, WHOLE)] * 3
 
     async def client(transport: WorkerTransport) -> list[Exchange]:
         await transport.ready()

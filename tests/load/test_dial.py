@@ -15,7 +15,7 @@ from inferometer.load.dial import SETTLED_NS, Address, Pool
 from inferometer.load.http import Server
 from inferometer.load.poller import Poller
 from inferometer.load.stamps import NS, ArrivalStamps, WallOffset
-from referee import free_port
+from referee import refused_port
 
 pytestmark = pytest.mark.sockets
 
@@ -109,10 +109,8 @@ def test_an_idle_connection_that_is_written_to_is_closed() -> None:
 
 
 def test_the_address_that_answered_is_tried_first() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        dead: Address = (socket.AF_INET, ("127.0.0.1", free_port()))
+    with socket.create_server(("127.0.0.1", 0)) as listener, refused_port() as port:
+        dead: Address = (socket.AF_INET, ("127.0.0.1", port))
         live: Address = (socket.AF_INET, listener.getsockname())
         with pool_to(dead, live) as pool:
             outcomes: list[Any] = []
@@ -125,8 +123,11 @@ def test_the_address_that_answered_is_tried_first() -> None:
 
 
 def test_the_first_failure_is_told_when_no_address_answers() -> None:
-    ports = [free_port(), free_port()]
-    with pool_to(*((int(socket.AF_INET), ("127.0.0.1", port)) for port in ports)) as pool:
+    with (
+        refused_port() as one,
+        refused_port() as other,
+        pool_to(*((int(socket.AF_INET), ("127.0.0.1", port)) for port in (one, other))) as pool,
+    ):
         outcomes: list[Any] = []
         pool.dial(outcomes.append).start()
         while not outcomes:

@@ -146,33 +146,6 @@ def test_who_recalls_hears_of_it_behind_all_that_had_left() -> None:
     assert order == ["ended", "recalled"]
 
 
-def test_the_end_of_a_body_that_comes_behind_is_waited_for() -> None:
-    """A connection that is free in a moment is better than a new one."""
-    script, go = Script([]), asyncio.Event()
-
-    async def answer(reader: Reader, writer: Writer) -> None:
-        await script.read_request(reader)
-        writer.write(WHOLE)
-        for _ in range(2):
-            await script.read_request(reader)
-            await go.wait()
-            writer.write(HEAD + chunk(TOKEN, DONE))
-            await writer.drain()
-            writer.write(END)
-            await writer.drain()
-        await reader.read()
-
-    script.answers.append(answer)
-
-    async def client(transport: WorkerTransport) -> list[Exchange]:
-        first, follower = await led(transport, go=go)
-        assert follower.begun_ns is not None
-        return [first, await follower.exchange()]
-
-    exchanges = talk(script, client)
-    assert [e.status for e in exchanges] == [Status.OK] * 2
-
-
 def test_the_end_of_a_body_that_does_not_come_holds_nothing_up() -> None:
     script, go, answered = Script([]), asyncio.Event(), asyncio.Event()
 

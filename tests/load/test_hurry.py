@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import struct
+import termios
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from loopback import stamping
 from replies import DONE, END, HEAD, TOKEN, chunk
 
 from inferometer.load import worker as module
@@ -24,7 +29,7 @@ STREAMS = FEW_FLIGHTS + 4
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
+    with ours, theirs, stamping():
         made = Worker(theirs)
         try:
             if not made._poller.gathers:
@@ -60,9 +65,19 @@ def say(worker: Worker, peers: list[socket.socket], data: bytes) -> None:
     """The server writes to every stream, and the worker reads."""
     for peer in peers:
         peer.sendall(data)
+    for peer in peers:
+        arrive(peer)
     for _ in range(3):
         worker._poller.dispatch(0.005)
         worker._drain(module._now_ns())
+
+
+def arrive(peer: socket.socket) -> None:
+    """Wait until all that was written lies at the other side."""
+    left, end_s = 1, time.monotonic() + 60
+    while left:
+        assert time.monotonic() < end_s, "what was written does not arrive"
+        (left,) = struct.unpack("i", fcntl.ioctl(peer, termios.TIOCOUTQ, b"\0" * 4))
 
 
 def gathered(worker: Worker) -> int:
@@ -75,7 +90,7 @@ def test_streams_near_their_end_are_read_at_once_unless_there_are_many(
 ) -> None:
     monkeypatch.setattr(module, "MOST_HURRIED", most)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(5.0)
+        listener.settimeout(60.0)
         peers = begin(worker, listener, max_tokens=8)
         assert gathered(worker) == STREAMS
         for _ in range(2):
@@ -93,7 +108,7 @@ def test_an_end_with_fewer_events_than_tokens_is_foretold_from_the_second_time_o
 ) -> None:
     assert STREAMS >= FEW
     with socket.create_server(("127.0.0.1", 0)) as listener, closing(listener):
-        listener.settimeout(5.0)
+        listener.settimeout(60.0)
         peers = begin(worker, listener, max_tokens=100)
         for _ in range(6):
             say(worker, peers, chunk(TOKEN))
@@ -114,7 +129,7 @@ def test_an_end_with_fewer_events_than_tokens_is_foretold_from_the_second_time_o
 
 def test_an_answer_longer_than_asked_for_is_no_longer_near_its_end(worker: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, closing(listener):
-        listener.settimeout(5.0)
+        listener.settimeout(60.0)
         peers = begin(worker, listener, max_tokens=8)
         for _ in range(3):
             say(worker, peers, chunk(TOKEN))

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from loopback import Reader, Writer, make_request, make_transport, server_context
+from loopback import Reader, Writer, make_request, make_transport, server_context, stamping
 
 from inferometer.core import Exchange, Status
 from inferometer.load.crew import Crew
@@ -63,7 +63,8 @@ def test_encrypted_streams_have_the_stamps_of_their_writes(
         await server.wait_closed()
         return exchanges
 
-    exchanges = asyncio.run(main())
+    with stamping():
+        exchanges = asyncio.run(main())
     assert {(e.status, e.error, len(e.arrivals)) for e in exchanges} == {(Status.OK, None, TOKENS)}
     kernel = sys.platform == "linux"
     assert {e.stamp_source for e in exchanges} == {"kernel" if kernel else "read"}

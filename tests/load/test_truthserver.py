@@ -17,23 +17,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import SETTINGS, make_request, make_transport
+from loopback import SETTINGS, make_request, make_transport, stamping
 
 from inferometer.core import Exchange, Request, Status
 from inferometer.load.ceiling import coalesced
 from inferometer.load.endpoints import ENDPOINTS
-from inferometer.load.stamps import stamping_socket
 from referee import Referee, Truth, build_referee, running_referee
 
 pytestmark = pytest.mark.sockets
 
 EARLY_NS = 1_000_000
 MEDIAN_NS = 5_000_000
+STALL_S = 2.0
+"""Deadline of a stream that stalls. No other pause of the server is nearly as long."""
 
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with stamping_socket():  # the compiler's time is enough for the kernel to begin to stamp
+    with stamping():
         yield build_referee(tmp_path_factory.mktemp("truthserver"))
 
 
@@ -150,7 +151,16 @@ def test_chunks_of_one_write_are_marked(referee: Referee) -> None:
     assert exchange.arrivals.coalesced is not None
     flags = exchange.arrivals.coalesced.tolist()
     assert flags[:3] + flags[4:7] == [True] * 6, "three of four were not the last of their read"
-    assert not flags[3], "nothing more was written for 160 ms"
+
+
+def test_the_last_chunk_of_a_write_is_not_marked(referee: Referee) -> None:
+    """However late it is read: nothing is ever written behind it."""
+    (exchange,) = send_all(
+        referee.url, ["n=8+ttft=5+itl=2+batch=4+stall=4"], between_bytes_timeout_s=STALL_S
+    )
+    assert exchange.status is Status.TIMEOUT
+    assert exchange.arrivals.coalesced is not None
+    assert exchange.arrivals.coalesced.tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,7 @@ def test_chunks_of_one_write_are_marked(referee: Referee) -> None:
 def test_failures_keep_their_class(
     referee: Referee, plan: str, status: Status, events: int, error: str
 ) -> None:
-    timeout_s = 0.5 if status is Status.TIMEOUT else 20.0
+    timeout_s = STALL_S if status is Status.TIMEOUT else 20.0
     (exchange,) = send_all(referee.url, [f"{plan}+ttft=5+itl=2"], between_bytes_timeout_s=timeout_s)
     assert exchange.status is status
     assert exchange.error is not None

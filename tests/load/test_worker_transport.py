@@ -20,6 +20,7 @@ from loopback import (
     make_request,
     make_transport,
     server_context,
+    stamping,
 )
 from replies import (
     DONE,
@@ -31,6 +32,7 @@ from replies import (
     answers,
     chunk,
     one_after_the_other,
+    serves,
     talk,
 )
 
@@ -195,15 +197,19 @@ def test_gzip_that_was_not_asked_for_is_undone_as_it_comes() -> None:
 
 
 def test_a_large_body_to_a_slow_reader_delays_nobody_else() -> None:
-    """The slow reader takes nothing until the other request, sent later, has been answered."""
+    """The slow reader takes nothing until the other request, sent later, has been answered, and
+    answers when the worker has sent a third one since.
+    """
     script = Script([])
-    answered = asyncio.Event()
+    answered, whole, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(reader: Reader, writer: Writer) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         await answered.wait()
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         await script.read_request(reader)
+        whole.set()
+        await go.wait()
         writer.write(WHOLE)
         await writer.drain()
 
@@ -213,13 +219,16 @@ def test_a_large_body_to_a_slow_reader_delays_nobody_else() -> None:
             await asyncio.sleep(0.001)
         small = await transport.send(make_request("small"))
         answered.set()
-        return [small, await large]
+        await whole.wait()
+        third = await transport.send(make_request("third"))
+        go.set()
+        return [small, third, await large]
 
-    bodies = {"large": b"x" * 20_000_000, "small": b"{}"}
-    script.answers += [slow, answers(script, WHOLE)]
-    small, large = talk(script, client, encode=lambda request: bodies[request.id])
-    assert (small.status, large.status) == (Status.OK, Status.OK)
-    assert [len(body) for body in script.bodies] == [2, 20_000_000]
+    bodies = {"large": b"x" * 20_000_000, "small": b"{}", "third": b"[]"}
+    script.answers += [slow, serves(script, WHOLE), serves(script, WHOLE)]
+    small, third, large = talk(script, client, encode=lambda request: bodies[request.id])
+    assert [e.status for e in (small, third, large)] == [Status.OK] * 3
+    assert [len(body) for body in script.bodies] == [2, 20_000_000, 2]
     assert large.sent_ns is not None
     assert large.body_sent_ns is not None
     assert large.first_byte_ns is not None
@@ -253,7 +262,8 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         await server.wait_closed()
         return exchanges
 
-    untrusted, first, second = asyncio.run(main())
+    with stamping():
+        untrusted, first, second = asyncio.run(main())
     assert untrusted.status is Status.CONNECT
     assert untrusted.error is not None
     assert "CERTIFICATE_VERIFY_FAILED" in untrusted.error
@@ -382,7 +392,7 @@ def test_an_end_that_comes_with_a_chunk_is_told_while_streams_are_gathered() -> 
         return await asyncio.gather(*sending)
 
     script.answers += [leaves] * count
-    exchanges = talk(script, client, between_bytes_timeout_s=5.0)
+    exchanges = talk(script, client)
     text = "connection closed before the end of the answer"
     assert {(e.status, e.error) for e in exchanges} == {(Status.TRUNCATED, text)}
     assert {len(e.arrivals) for e in exchanges} == {2}

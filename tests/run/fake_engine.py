@@ -121,6 +121,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+class Server(ThreadingHTTPServer):
+    """Has room for all who come at once: whom the system turns away asks again a second later."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+
 def main() -> None:
     """Serve until ended."""
     parser = argparse.ArgumentParser()
@@ -133,9 +140,7 @@ def main() -> None:
         print("INFO 01-02 03:04:05 starting", LAST_WORDS[given.fault], sep="\n")
         sys.exit(1)
     Handler.fault = given.fault
-    server = ThreadingHTTPServer(("127.0.0.1", given.port), Handler)
-    server.daemon_threads = True
-    server.serve_forever()
+    Server(("127.0.0.1", given.port), Handler).serve_forever()
 
 
 if __name__ == "__main__":

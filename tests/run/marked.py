@@ -37,7 +37,7 @@ def marked(mark: str) -> dict[int, str]:
     return {pid: line for pid, line in found.items() if "resource_tracker" not in line}
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for something that is to happen; fail when it does not."""
     end_s = time.monotonic() + seconds
     while not holds():

@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from marked import until
 from sweep_setup import make_sweep, write_files
 
 from inferometer.core import GpuRelease, LaunchPlan, Point, RouterPlan, SideProcess
+from inferometer.engine.process import EngineProcess
 from inferometer.errors import EngineError, Interrupted
 from inferometer.run import engines
 from inferometer.run.engines import running
@@ -25,13 +27,13 @@ SERVES = f"{sys.executable} {FAKE} --fault no-page --port"
 def told(name: str, work: str, log: Path) -> tuple[str, ...]:
     """A program that notes its start and its end."""
     trap = f"trap 'echo {name} stopped >> {log}; exit' TERM"
-    return ("/bin/sh", "-c", f"echo {name} started >> {log}; {trap}; {work} & wait; wait")
+    return ("/bin/sh", "-c", f"{trap}; echo {name} started >> {log}; {work} & wait; wait")
 
 
 @pytest.fixture
 def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Point, LaunchPlan, Path]:
     """A plan of a store, a cache server, an engine and a router, and the file of their notes."""
-    monkeypatch.setattr(engines, "SIDE_SETTLES_S", 0.2)
+    monkeypatch.setattr(engines, "SIDE_SETTLES_S", 0.02)  # what has started is seen in its notes
     (job,) = make_sweep(write_files(tmp_path / "sweep", 1.0, (1,))).jobs
     log = tmp_path / "notes"
     plan = replace(
@@ -47,7 +49,18 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Point, La
 
 
 def notes(log: Path) -> list[str]:
-    return log.read_text().splitlines()
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def noted(log: Path) -> Callable[[str], None]:
+    """To be told of a phase: returns when what is being started at a process's side has begun."""
+
+    def tick(phase: str) -> None:
+        name = phase.removeprefix("starting ")
+        if name in ("store", "cache"):
+            until(lambda: f"{name} started" in notes(log), f"{name} starts")
+
+    return tick
 
 
 def test_all_is_started_in_order_and_stopped_in_the_reverse(
@@ -56,7 +69,12 @@ def test_all_is_started_in_order_and_stopped_in_the_reverse(
     point, plan, log = deployed
     (tmp_path / "p").mkdir()
     phases: list[str] = []
-    with running(point, plan, tmp_path / "p", None, Site(), phases.append) as engine:
+
+    def tick(phase: str) -> None:
+        phases.append(phase)
+        noted(log)(phase)
+
+    with running(point, plan, tmp_path / "p", None, Site(), tick) as engine:
         assert notes(log) == [f"{n} started" for n in ("store", "cache", "engine", "router")]
         assert engine.died() is None
         assert {f.name for f in (tmp_path / "p").glob("*.log")} == {
@@ -72,12 +90,24 @@ def test_all_is_started_in_order_and_stopped_in_the_reverse(
 
 
 def test_a_side_process_that_ends_is_named_and_what_was_started_is_stopped(
-    deployed: tuple[Point, LaunchPlan, Path], tmp_path: Path
+    deployed: tuple[Point, LaunchPlan, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where its time is over before it was looked at, as on a busy machine."""
     point, plan, log = deployed
     fails = SideProcess("cache", ("/bin/sh", "-c", "echo no such device; exit 4"), {}, None)
     plan = replace(plan, side=(plan.side[0], fails))
     (tmp_path / "p").mkdir()
+    start = EngineProcess.start
+
+    def started(process: EngineProcess) -> None:
+        start(process)
+        if process.name == "cache":
+            until(lambda: process.died() is not None, "it ends")
+        else:
+            until(lambda: notes(log) == ["store started"], "it starts")
+
+    monkeypatch.setattr(EngineProcess, "start", started)
+    monkeypatch.setattr(engines, "SIDE_SETTLES_S", 0.0)
     with (
         pytest.raises(EngineError, match=r"the cache ended with exit code 4; .*no such device"),
         running(point, plan, tmp_path / "p", None, Site(), lambda _: None),
@@ -93,6 +123,7 @@ def test_a_stop_while_the_engine_starts_stops_what_is_there(
     (tmp_path / "p").mkdir()
 
     def stopped(phase: str) -> None:
+        noted(log)(phase)
         if phase.startswith("starting the engine"):
             raise Interrupted("stopped by the user")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags
 from inferometer.run.prompting import learned, rules_of
 from inferometer.workload import WORDS, tokenizer_digest
 from inferometer.workload.tokenizer_files import tokenizer_files
+from referee import refused_port
 from webserver import Quiet, serving
 
 AD_HOC = AdHoc(
@@ -128,9 +128,8 @@ def test_a_server_that_teaches_nothing_leaves_what_was_computed(
 def test_a_server_that_is_not_there_leaves_what_was_computed() -> None:
     made = job(tokenizer="bundled")
     rules = rules_of(made.plan)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as gone:
-        url = f"http://127.0.0.1:{gone.server_port}"
-    assert learned(rules, made.plan.client, url, "m") is rules
+    with refused_port() as port:
+        assert learned(rules, made.plan.client, f"http://127.0.0.1:{port}", "m") is rules
 
 
 def test_mistakes_are_said_before_anything_runs(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,15 +15,17 @@ from marked import NAME, marked, new_mark, until
 from sweep_setup import Files, Seen, make_sweep, write_files
 
 from inferometer.core import Result
-from inferometer.engine.place import free_port
+from inferometer.engine.place import held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import InferometerError, Interrupted
+from inferometer.observe import engine_metrics
 from inferometer.plan import Selection
 from inferometer.run import engines
 from inferometer.run.jobs import NO_OVERRIDES, AdHoc, Overrides, jobs_of_flags, scenario_of
 from inferometer.run.site import Site
 from inferometer.run.sweep import Outcome, run_sweep
 from inferometer.store import PointDir, RunDir
+from referee import refused_port
 
 pytestmark = pytest.mark.sockets
 
@@ -34,6 +37,8 @@ FAULTS = """\
 - when: conc == 4
   argv:
     --fail-after-requests: 40
+  workload:
+    duration_s: 60
 - when: conc == 5
   argv:
     --fail-status: 500
@@ -60,7 +65,9 @@ class Swept:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
-    """One point that works and three that fail, each in its way."""
+    """One point that works and three that fail, each in its way. The one that dies has the time for
+    it, and no page is late, however busy the machine is.
+    """
     folder = tmp_path_factory.mktemp("sweep")
     files = write_files(folder / "config", seconds=1.5, conc=(2, 3, 4, 5))
     files.add_rule(FAULTS)
@@ -73,6 +80,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     seen.on_progress = look
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(NAME, mark)
+        patch.setattr(engine_metrics, "TIMEOUT_S", 60.0)
         outcome = run_sweep(make_sweep(files, "real"), run, seen)
     assert any("engine simulated" in line for line in during), "the mark finds nothing"
     assert any("inferometer.run.loadserve" in line for line in during), "the mark finds nothing"
@@ -229,6 +237,7 @@ def test_a_load_process_that_is_killed_ends_the_sweep(
     monkeypatch.setenv(NAME, mark)
 
     def kill() -> None:
+        seen.on_progress = lambda: None  # what it told before may still come
         (pid,) = (pid for pid, line in marked(mark).items() if "inferometer.run.loadserve" in line)
         os.kill(pid, signal.SIGKILL)
 
@@ -242,11 +251,12 @@ def test_a_load_process_that_is_killed_ends_the_sweep(
 def test_an_engine_that_is_up_is_not_ours_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = str(free_port())
-    url = f"http://127.0.0.1:{port}"
-    argv = ["inferometer", "engine", "simulated", "--port", port]
-    argv += ["--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
-    with EngineProcess(Command("engine", argv), tmp_path / "log", url) as engine:
+    argv = ["inferometer", "engine", "simulated", "--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
+    with ExitStack() as cleanup:
+        port = cleanup.enter_context(held_port([]))
+        url = f"http://127.0.0.1:{port}"
+        command = Command("engine", [*argv, "--port", str(port)])
+        engine = cleanup.enter_context(EngineProcess(command, tmp_path / "log", url))
         engine.wait_ready(60, lambda: None)
         assert engines.is_simulated(url)
         point = AdHoc(
@@ -277,10 +287,11 @@ def test_an_engine_that_is_up_is_not_ours_to_stop(
 
 def test_an_engine_that_is_not_up_fails_the_point(tmp_path: Path) -> None:
     files = write_files(tmp_path / "config", seconds=1, conc=(1,))
-    url = f"http://127.0.0.1:{free_port()}"
     seen = Seen()
-    sweep = replace(make_sweep(files, "real"), base_url=url)
-    outcome = run_sweep(sweep, RunDir(tmp_path / "run"), seen)
+    with refused_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        sweep = replace(make_sweep(files, "real"), base_url=url)
+        outcome = run_sweep(sweep, RunDir(tmp_path / "run"), seen)
     assert len(outcome.failed) == 1
     assert list(seen.failures.values()) == [f"{url}/v1/models: no answer (Connection refused)"]
 

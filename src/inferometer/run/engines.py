@@ -270,12 +270,15 @@ class _Start:
         """A process beside the engine. It says by nothing that it is ready, only that it is not."""
         process = self._started(side.name, side.argv, files, self.port, side.env)
         end_s = time.monotonic() + SIDE_SETTLES_S
-        while time.monotonic() < end_s:
+        while True:
+            settled = time.monotonic() >= end_s
+            # Also once the time is over: on a busy machine this may be the only look.
             if (death := process.died()) is not None:
                 raise EngineError(death)
+            if settled:
+                return process
             self.tick(f"starting {side.name}")
             time.sleep(SIDE_SETTLES_S / 20)
-        return process
 
     def _started(
         self,

@@ -6,10 +6,13 @@ begin directory → engine ready → totals → load and scrapes → totals → 
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from inferometer import MEASUREMENT_VERSION, __version__
 from inferometer.core import ClientReport, Result, Sample
@@ -34,6 +37,8 @@ else:
     _analysis = Deferred("inferometer.analyze.point")
 
 POLL_S = 0.1
+WORD_S = 10.0
+"""Longest that the word of an end may take, once nobody listens."""
 STOPPED = "stopped by the user"
 
 
@@ -75,7 +80,7 @@ def measure_point(
                 report = _follow(order, engine, load, observer, stopping)
             finally:
                 watch.load_is_over()
-            died = engine.died()
+            died = _death(engine)
     finally:
         watch.stop()
     observer.phase("judging")
@@ -144,6 +149,24 @@ def _client_file(
         release=engine.release,
         left=engine.left,
     )
+
+
+def _death(engine: RunningEngine) -> str | None:
+    """How it ended, if it did. Where nobody listens any more the word of that is on its way: a load
+    that ends with its engine may be over first.
+    """
+    end_s = time.monotonic() + WORD_S
+    while (died := engine.died()) is None and time.monotonic() < end_s:
+        parts = urlsplit(engine.base_url)
+        try:
+            socket.create_connection((parts.hostname or "", parts.port or 80), POLL_S).close()
+        except ConnectionRefusedError:
+            time.sleep(POLL_S)
+        except OSError:
+            return None
+        else:
+            return None
+    return died
 
 
 def _order(sweep: Sweep, job: Job, path: Path, base_url: str, rules: PromptRules) -> Order:
