@@ -21,11 +21,19 @@ settings.load_profile("steady")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-@pytest.fixture(autouse=True, scope="session")
+USERS_OWN = (
+    "OPENAI_API_KEY",
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *(f"{scheme}_proxy" for scheme in ("http", "https", "all", "no")),
+    *(f"{scheme}_PROXY" for scheme in ("HTTP", "HTTPS", "ALL", "NO")),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _clean_environ() -> Iterator[None]:
-    """A user's own settings must not move a test, nor a fixture that many tests share."""
+    """A user's own settings must not move a test, nor what is made once for a whole module."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        for name in USERS_OWN:
             patch.delenv(name, raising=False)
         yield
 

@@ -39,7 +39,8 @@ def analyzed(folder: PointDir, kept: Result) -> Result:
 
 @pytest.mark.parametrize("place", POINTS)
 def test_a_point_is_judged_as_it_was(place: str) -> None:
-    folder = PointDir(next(RESULTS.glob(place)))
+    (found,) = RESULTS.glob(place)
+    folder = PointDir(found)
     kept = folder.result()
     again = analyzed(folder, kept)
     assert dict(again.metrics) == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -153,9 +154,10 @@ def test_refs_of_the_repository_here(
     folder = sides[1]
     git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     (folder / "master.yaml").write_text(MASTER)
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "-A"], check=True)
-    subprocess.run([*git, "commit", "-qm", "base"], check=True)
+    # Nothing of the user's: a hook, a signature, another repository that is meant.
+    bare = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "base")):
+        subprocess.run([*git, *words], check=True, env=bare)
     (folder / "master.yaml").write_text(MASTER.replace("v0.26.0", "v0.27.0"))
     (folder / "deep").mkdir()
     monkeypatch.chdir(folder / "deep")

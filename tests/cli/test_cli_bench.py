@@ -37,6 +37,20 @@ def check(record: Record, truth: Truth) -> None:
     assert early.min() >= -EARLY_NS, "a token was stamped before it was written"
 
 
+def check_warmup(records: list[Record], lanes: int, opens_ns: int) -> int:
+    """One a lane, and what lanes that were warm sent before the last one was. How many that are
+    is a matter of chance.
+    """
+    in_order = sorted(records, key=lambda record: record.scheduled_ns, reverse=True)
+    first = {record.lane: record for record in in_order}
+    assert len(first) == lanes
+    assert max(record.exchange.end_ns for record in first.values()) <= opens_ns
+    warmup = [record for record in records if record.phase is Phase.WARMUP]
+    assert {record.request_id for record in first.values()} <= {r.request_id for r in warmup}
+    assert all(record.scheduled_ns <= opens_ns for record in warmup)
+    return len(warmup)
+
+
 def test_a_bench_records_what_the_server_sent(binary: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["--concurrency", "4", "--requests", "24", "--warmup", "1"]
@@ -53,14 +67,13 @@ def test_a_bench_records_what_the_server_sent(binary: Path, tmp_path: Path) -> N
     measured = [record for record in records if record.phase is Phase.MEASURED]
     assert len(measured) == 24
     assert len(records) == len(truths)
-    # One a lane, and what lanes that are warm sent before the last one was.
-    warmup = len(records) - len(measured)
-    assert 4 <= warmup <= 4 + 3
+    result = folder.result()
+    warmup = check_warmup(records, lanes=4, opens_ns=result.window.start_ns)
+    assert warmup == len(records) - 24
     for record in records:
         assert record.exchange.status == "ok"
         assert record.output_tokens == record.exchange.completion_tokens == 20
         check(record, truths[record.request_id])
-    result = folder.result()
     assert (result.counts["sent"], result.counts["ok"], result.counts["warmup"]) == (24, 24, warmup)
     assert result.provenance == "measured"
     for side in ("engine", "client"):
@@ -123,6 +136,10 @@ def test_an_open_loop_sends_what_is_due_when_it_is(binary: Path, tmp_path: Path)
     result = folder.result()
     offered_s = result.metrics["offered_s"]
     assert offered_s is not None
-    # Over the time from the first to the last that was sent, either of which a busy machine delays.
-    assert 59 * 0.02 - 1.0 < 60 / offered_s <= result.window.seconds
+    # Over the time from the first to the last that was sent; where a busy machine delayed so much
+    # that few tokens are of that time, to the last token.
+    sent = [record.exchange.sent_ns or 0 for record in records]
+    last_token_ns = max(record.last_token_ns or 0 for record in records)
+    spans_s = [(end_ns - min(sent)) / 1e9 for end_ns in (max(sent), last_token_ns)]
+    assert any(60 / offered_s == pytest.approx(span_s) for span_s in spans_s)
     assert result.metrics["lane_occupancy"] is None

@@ -24,13 +24,13 @@ def test_a_reader_that_has_left_hears_nothing(run: Path, form: str) -> None:
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (1, b"")
 
 
 def test_a_reader_of_one_line_gets_it(run: Path) -> None:
     argv = f'"{sys.executable}" -m inferometer show "{run}" --format csv | head -1'
-    done = subprocess.run(argv, shell=True, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(argv, shell=True, capture_output=True, timeout=600, check=True)
     assert done.stderr == b""
     assert done.stdout.startswith(b"point,config,hardware,")
     assert done.stdout.count(b"\n") == 1
@@ -39,6 +39,6 @@ def test_a_reader_of_one_line_gets_it(run: Path) -> None:
 def test_a_mistake_leaves_stdout_empty(tmp_path: Path) -> None:
     """In a shell, where the streams are what they are."""
     argv = [sys.executable, "-m", "inferometer", "show", str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (4, b"")
     assert done.stderr.decode() == f"error: {tmp_path}: no run.json; not the directory of a run\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import call
 
-from inferometer.engine.place import free_port
+from inferometer.engine.place import held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.store import RunDir
 
@@ -17,14 +17,18 @@ from inferometer.store import RunDir
 def test_a_bench_with_a_tokenizer_is_exact_on_the_built_in_engine(
     tmp_path: Path, ids: bool
 ) -> None:
-    port = str(free_port())
-    url = f"http://127.0.0.1:{port}"
-    argv = ["inferometer", "engine", "simulated", "--port", port]
-    argv += ["--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
+    argv = ["inferometer", "engine", "simulated", "--model", "Qwen/Qwen3-8B", "--gpu", "h200"]
     words = ["--isl", "300", "--osl", "4", "--requests", "20", "--concurrency", "2", "--seed", "1"]
     words += ["--endpoint", "completions", "--token-ids"] if ids else []
-    with EngineProcess(Command("engine", argv), tmp_path / "log", url) as engine:
-        engine.wait_ready(60, lambda: None)
+    with (
+        held_port(()) as port,
+        EngineProcess(
+            Command("engine", [*argv, "--port", str(port)]),
+            tmp_path / "log",
+            url := f"http://127.0.0.1:{port}",
+        ) as engine,
+    ):
+        engine.wait_ready(300, lambda: None)
         said = call("bench", url, *words, "--tokenizer", "bundled", "--out", tmp_path / "run")
     assert said.code in (0, 5), said.err
     (folder,) = RunDir(tmp_path / "run").finished()

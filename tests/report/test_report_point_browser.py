@@ -117,6 +117,7 @@ def test_buttons_and_keys_move_the_axis(wide: Opened) -> None:
 def test_hover_shows_the_request(wide: Opened) -> None:
     wide.page.locator(".requests:not(#sessions) summary").click()
     wide.page.locator("[data-bar]", has_text="0001-0000-00007").click()
+    drawn(wide.page)  # it was scrolled to, and a scroll hides the card
     canvas = wide.page.locator("#bars")
     box = canvas.bounding_box()
     assert box is not None

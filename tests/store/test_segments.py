@@ -195,7 +195,9 @@ def whole(table: RequestTable) -> EventBatch:
 
 
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(written=some_records(), batch_events=st.sampled_from([1, 5, 1 << 20]))
 def test_a_table_of_a_file_is_that_of_its_records(
