@@ -21,7 +21,7 @@ from inferometer.load.headcount import workers_for
 from inferometer.run.loadprocess import LoadProcess, load_process
 
 if TYPE_CHECKING:
-    from inferometer.analyze import goodput as _goodput
+    from inferometer.analyze import objectives as _objectives
     from inferometer.cli import finish as _finish
     from inferometer.engine import ask as _ask
     from inferometer.run import engines as _engines
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from inferometer.store import rundir as _rundir
 else:
     # What `bench` needs once the process of the load is on its way: the two start side by side.
-    _goodput = Deferred("inferometer.analyze.goodput")
+    _objectives = Deferred("inferometer.analyze.objectives")
     _finish = Deferred("inferometer.cli.finish")
     _ask = Deferred("inferometer.engine.ask")
     _engines = Deferred("inferometer.run.engines")
@@ -243,7 +243,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
         workers or workers_for(concurrency[0]), workload, drawn, tokenizer, endpoint
     ) as load:
         base_url = _engines.root_url(url)
-        objectives = _goodput.parse_slos(slos)
+        objectives = _objectives.parse_slos(slos)
         name, limit = _model(base_url, model)
         if seed is None:
             click.echo(f"seed: {drawn}", err=True)

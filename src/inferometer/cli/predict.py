@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 
-from inferometer.analyze.goodput import parse_slos
+from inferometer.analyze.objectives import parse_slos
 from inferometer.catalog import model as model_spec
 from inferometer.cli.arrivals import Ramp, arrival_settings, concurrencies
 from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_of_sessions

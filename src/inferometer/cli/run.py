@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from inferometer.analyze.goodput import parse_slos
+from inferometer.analyze.objectives import parse_slos
 from inferometer.audit import stored_results
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
