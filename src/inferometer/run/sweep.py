@@ -28,8 +28,8 @@ from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import LoadProcess, check_open_files, load_process
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
-from inferometer.run.reuse import take_over
-from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
+from inferometer.run.reuse import hold_again, take_over
+from inferometer.store import FORMAT, Manifest, PlannedPoint, PointDir, RunDir, Versions
 
 if TYPE_CHECKING:
     from inferometer.audit import Stored
@@ -69,9 +69,7 @@ def run_sweep(
         with run.lock(), _stop_flag() as stop:
             _open(sweep, run)
             for job in sweep.jobs:
-                found = (reuse or {}).get(job.digest)
-                if found and found.verdict == "valid" and not run.point(job.point.id).done:
-                    take_over(sweep, job, found, run.point(job.point.id))
+                _take_what_is_there(sweep, job, run.point(job.point.id), reuse or {})
             todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
             observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
             try:
@@ -79,6 +77,16 @@ def run_sweep(
             finally:
                 observer.end()
             return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
+
+
+def _take_what_is_there(
+    sweep: Sweep, job: Job, folder: PointDir, reuse: Mapping[str, Stored]
+) -> None:
+    found = reuse.get(job.digest)
+    if folder.done:
+        hold_again(sweep, job, folder)
+    elif found and found.verdict == "valid":
+        take_over(sweep, job, found, folder)
 
 
 def _carrier(sweep: Sweep, load: LoadProcess | None) -> AbstractContextManager[LoadProcess | None]:
