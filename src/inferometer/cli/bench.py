@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -242,24 +243,28 @@ def bench(  # noqa: PLR0913 - one parameter an option
     with _ahead(
         workers or workers_for(concurrency[0]), workload, drawn, tokenizer, endpoint
     ) as load:
-        base_url = _engines.root_url(url)
         objectives = _objectives.parse_slos(slos)
-        name, limit = _model(base_url, model)
-        if seed is None:
-            click.echo(f"seed: {drawn}", err=True)
         client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
+        overrides = _jobs.Overrides(settings, client)
         ad_hoc = _jobs.AdHoc(
             config="bench",
             image="external",
-            model=name,
+            model=model or "unknown",
             precision=precision,
             framework="external",
             hardware=hardware,
             gpus=gpus,
             scenario=_jobs.scenario_of(workload, isl, osl),
-            max_model_len=limit,
+            max_model_len=None,
         )
-        jobs = _jobs.jobs_of_flags(ad_hoc, concurrency, _jobs.Overrides(settings, client))
+        # What is wrong with the options is told whether there is an engine or not.
+        base_url = _engines.root_url(url)
+        _jobs.check_flags(ad_hoc, concurrency, overrides)
+        name, limit = _model(base_url, model)
+        if seed is None:
+            click.echo(f"seed: {drawn}", err=True)
+        ad_hoc = replace(ad_hoc, model=name, max_model_len=limit)
+        jobs = _jobs.jobs_of_flags(ad_hoc, concurrency, overrides)
         sweep = _job.Sweep(
             title=f"bench {name}",
             command=_finish.command_line(),

@@ -136,6 +136,15 @@ def _held_back(point: Point) -> str | None:
     return NOT_STARTED if point.multi_node is not None else None
 
 
+def check_flags(ad_hoc: AdHoc, concurrencies: Sequence[int], overrides: Overrides) -> None:
+    """Raise InputError for whatever of `jobs_of_flags` is wrong by itself, whatever the data and
+    the engine are.
+    """
+    recipes = load_recipes(read_file, ())
+    for conc in concurrencies:
+        _overridden(resolve(_point(ad_hoc, conc), recipes), overrides)
+
+
 def jobs_of_flags(
     ad_hoc: AdHoc, concurrencies: Sequence[int], overrides: Overrides
 ) -> tuple[Job, ...]:

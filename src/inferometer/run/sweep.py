@@ -28,6 +28,7 @@ from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import LoadProcess, check_open_files, load_process
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
+from inferometer.run.prompting import rules_of
 from inferometer.run.reuse import hold_again, take_over
 from inferometer.store import FORMAT, Manifest, PlannedPoint, PointDir, RunDir, Versions
 
@@ -95,8 +96,8 @@ def _carrier(sweep: Sweep, load: LoadProcess | None) -> AbstractContextManager[L
 
 
 def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
-    """Raise InputError where the data of a workload is unusable; tell what a person should know of
-    it, once.
+    """Raise InputError where the data of a workload, or a tokenizer, is unusable; tell what a
+    person should know of the data, once.
 
     Recorded sessions are read where they will be sent from: once, and not here as well.
     """
@@ -107,6 +108,9 @@ def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
             told.append(data_of(settings, limit))
         else:
             told.append(load.check(settings, limit))
+    if load is not None:
+        for job in sweep.jobs:
+            rules_of(job.plan)  # of each tokenizer once
     for lines in filter(None, dict.fromkeys(told)):
         observer.data(lines)
 
