@@ -101,7 +101,7 @@ def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
 
     Recorded sessions are read where they will be sent from: once, and not here as well.
     """
-    wanted = [(job.plan.workload, job.point.max_model_len) for job in sweep.jobs]
+    wanted = [(job.plan.workload, _limit(job, load)) for job in sweep.jobs]
     told = []
     for settings, limit in dict.fromkeys(wanted):
         if load is None or settings.kind == "fixed":
@@ -113,6 +113,13 @@ def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
             rules_of(job.plan)  # of each tokenizer once
     for lines in filter(None, dict.fromkeys(told)):
         observer.data(lines)
+
+
+def _limit(job: Job, load: LoadProcess | None) -> int | None:
+    """The context limit that turns will be held against; None where only the engine knows it."""
+    if job.point.max_model_len is None and load is None:
+        return virtual.engine_options(job).max_model_len
+    return job.point.max_model_len
 
 
 def _points(
