@@ -11,6 +11,7 @@ from analyze_factory import inputs, record, window, with_client
 
 from inferometer import metrics
 from inferometer.analyze import Code, PointInputs, analyze_point
+from inferometer.analyze.objectives import ALIASES, SLO_METRICS
 from inferometer.core import EngineTotals, Result, Slo, Status
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
@@ -51,6 +52,10 @@ def test_every_metric_is_on_the_page(results: list[Result]) -> None:
     assert names - NAMED == set()
 
 
+def test_every_objective_and_alias_is_on_the_page() -> None:
+    assert {*SLO_METRICS, *ALIASES} - NAMED == set()
+
+
 def test_every_count_is_on_the_page(results: list[Result]) -> None:
     names = {name for result in results for name in result.counts}
     classes = {f"failed_{status.value}" for status in Status if status.failed}
@@ -80,5 +85,6 @@ def test_every_formula_that_is_no_column_is_on_the_page() -> None:
 def test_the_page_names_no_metric_that_is_gone(results: list[Result]) -> None:
     known = {name for result in results for name in result.metrics}
     suffixes = ("_s", "_ms", "_per_gpu", "_p50", "_p99", "_mean")
+    known |= set(SLO_METRICS)
     stale = {name for name in NAMED if name.endswith(suffixes) and name not in known}
     assert stale == {"_lo_s", "_hi_s", "_per_gpu"}

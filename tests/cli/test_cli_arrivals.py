@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,24 @@ def test_a_rate_is_an_open_loop_and_is_kept(tmp_path: Path) -> None:
     assert "open_loop" in result.verdict.labels
     again, _ = predicted(tmp_path / "again", *words)
     assert again.metrics == result.metrics
+
+
+def test_objectives_are_on_the_screen_and_on_both_pages(tmp_path: Path) -> None:
+    out, words = tmp_path / "run", ("--slo", "request_latency:9e3 tps_user:>=1")
+    several = ("--slo", "itl_p99:1s", "--slo", "chunk_gap_max:1s", "--slo", "input_speed:1")
+    fixed = ("--requests", "6", "--concurrency", "1")
+    said = call("predict", *DEPLOYMENT, *fixed, *words, *several, "--out", out)
+    held = "e2el <= 9 s, intvty >= 1 tok/s, itl_p99 <= 1 s, chunk_gap_max <= 1 s, "
+    held += "input_speed >= 1 tok/s"
+    assert f"objectives: {held}\n" in said.out
+    (folder,) = RunDir(out).finished()
+    assert folder.result().metrics["slo_met_share"] == 1
+    page = unescape((out / "report.html").read_text(encoding="utf-8"))
+    assert "intvty >= 1 tok/s" in page.replace("\\u003e", ">").replace("\\u003c", "<")
+    assert call("report", out, "--point", folder.path.name, "-o", tmp_path / "p.html").code == 0
+    point = unescape((tmp_path / "p.html").read_text(encoding="utf-8"))
+    assert f"<dt>Objectives</dt><dd>{held}</dd>" in point
+    assert "<dt>Objectives met</dt><dd>100 %</dd>" in point
 
 
 def test_a_rate_and_a_concurrency_are_a_cap(tmp_path: Path) -> None:

@@ -30,6 +30,34 @@ def test_a_header_without_name_or_text_is_a_mistake(header: str) -> None:
     assert "is not NAME:TEXT" in said.err
 
 
+def test_every_header_that_cannot_be_sent_is_told_at_once_without_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk\nsecret")
+    monkeypatch.chdir(tmp_path)
+    wrong = ("bad name:secret", "X-A:se\ncret", "X-B:sécret", "Content-Length:7", "X-Request-ID:7")
+    twice = ("X-C:1", "x-c:2")
+    headers = [word for header in (*wrong, *twice) for word in ("--header", header)]
+    for verb in (("bench", "http://127.0.0.1:1"), ("run", "quickstart")):
+        said = call(*verb, *headers)
+        assert said.code == 2
+        assert sorted(said.err.splitlines()) == sorted(
+            [
+                *(
+                    f"error: --header: {name}: a header is a name of letters, digits and '-', "
+                    "and one line of ASCII"
+                    for name in ("bad name", "X-A", "X-B")
+                ),
+                "error: --header: Content-Length: is the client's own to set",
+                "error: --header: X-Request-ID: is the client's own to set",
+                "error: --header: x-c: is given twice",
+                "error: environment: OPENAI_API_KEY: not one line of ASCII",
+            ]
+        )
+        assert "cret" not in said.err
+        assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.sockets
 def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")

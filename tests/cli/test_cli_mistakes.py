@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -319,3 +320,34 @@ def test_lengths_do_not_go_with_sessions(length: str) -> None:
         said = call(*verb, *words)
         assert said.code == 2
         assert f"{length} goes only without --workload" in said.err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["plan", "IT", "--runners", "IT"], 2),
+        (["run", "quickstart", "--site", "IT"], 2),
+        (["predict", "--workload", "IT"], 2),
+        (["workload", "validate", "IT"], 2),
+        (["doctor", "IT"], 2),
+        (["show", "IT"], 4),
+        (["report", "IT"], 4),
+        (["show", "RUN"], 4),
+    ],
+)
+def test_what_is_no_file_is_refused_at_once(
+    kind: str, words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    pipe, manifest = tmp_path / "pipe", tmp_path / "run" / "run.json"
+    os.mkfifo(pipe)
+    manifest.symlink_to(pipe if kind == "pipe" else kind)
+    # A reader that waits for a writer would wait here for ever.
+    said = call(*(word.replace("IT", kind).replace("RUN", "run") for word in words))
+    assert said.code == code
+    assert all(line.startswith("error: ") for line in said.err.splitlines())
+    named = "run/run.json: not a file" if "RUN" in words else kind
+    assert named in said.err
+    assert not (tmp_path / "runs").exists()

@@ -9,7 +9,7 @@ from command_line import SMALL, call
 from rich.console import Console
 
 from inferometer.cli.output import print_results
-from inferometer.core import Reason, Result, Verdict
+from inferometer.core import Reason, Result, Slo, Verdict
 from inferometer.store import RunDir
 
 CODES = ("short_window", "no_samples", "context_overflow")
@@ -66,6 +66,19 @@ def test_numbers_are_whole_at_any_width(
     (other,) = (line for line in lines if " valid" in line)
     assert f"{results[0].metrics['total_tok_s_per_gpu']:,.0f}" in other
     assert f"{results[0].metrics['intvty_p50']:,.1f}" in other
+
+
+def test_objectives_that_differ_are_told_by_point(
+    results: list[Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = results
+    print_results([good, replace(bad, slos=(Slo("ttft", 2.0),))], (), "table")
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"objectives of {good.point.id}: none",
+        f"objectives of {bad.point.id}: ttft <= 2 s",
+    ]
+    print_results(results, (), "table")
+    assert "objectives" not in capsys.readouterr().out
 
 
 def test_what_matters_less_goes_first(

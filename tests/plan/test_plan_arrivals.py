@@ -26,7 +26,7 @@ FAULTY: tuple[tuple[dict[str, object], str, str], ...] = (
     ({"arrival": "poison"}, "arrival", "did you mean 'poisson'?"),
     ({"arrival": "constant"}, "rate", "constant arrivals need a rate"),
     ({"rate": 4.0}, "rate", "not with closed"),
-    (POISSON | {"rate": 0.0}, "rate", "expected a number above 0, got 0.0"),
+    (POISSON | {"rate": 0.0}, "rate", "expected a number above 0, from 1e-9 to 1e9, got 0.0"),
     (POISSON | {"rate": float("inf")}, "rate", "expected a number above 0"),
     ({"arrival": "burst", "rate": 2.0}, "rate", "not with burst"),
     ({"arrival": "burst"}, "requests", "it needs a number of requests"),

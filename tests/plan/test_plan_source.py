@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from inferometer.errors import InputError, Problem
-from inferometer.plan.source import Document, dotted, read_document, read_file
+from inferometer.plan.source import MAX_BYTES, Document, dotted, read_document, read_file
 
 
 def parse(text: str | bytes) -> Document:
@@ -140,6 +140,14 @@ def test_real_files_are_read_as_the_safe_loader_reads_them(shared_data: Path, na
     assert document.data == yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
 
 
-def test_a_file_without_an_end_is_refused() -> None:
-    with pytest.raises(InputError, match="larger than 16000000 bytes"):
+def test_a_device_is_refused() -> None:
+    with pytest.raises(InputError, match="a pipe or a device, not a file"):
         read_file("/dev/zero")
+
+
+def test_no_more_is_read_than_a_file_may_have(tmp_path: Path) -> None:
+    sparse = tmp_path / "large.yaml"
+    with sparse.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(InputError, match="larger than 16000000 bytes"):
+        read_file(str(sparse))

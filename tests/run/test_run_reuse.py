@@ -91,6 +91,23 @@ def test_other_bounds_are_held_against_the_same_records(
     assert third.point(ONE).result().metrics == old.metrics
 
 
+def test_a_run_that_goes_on_with_other_bounds_holds_all_its_points_against_them(
+    files: Files, tmp_path: Path
+) -> None:
+    run = RunDir(tmp_path / "store" / "goes-on")
+    run_sweep(make_sweep(files), run, Seen())
+    old, bounds = run.point(ONE).result(), (Slo("chunk_gap_max", 1e-9),)
+    seen = Seen()
+    run_sweep(replace(make_sweep(files), slos=bounds), run, seen)
+    new = run.point(ONE).result()
+    assert seen.points == []
+    assert (new.slos, new.metrics["slo_met_share"]) == (bounds, 0)
+    assert {n: v for n, v in new.metrics.items() if not n.startswith(GOODPUT)} == old.metrics
+    # No bounds are no other bounds.
+    run_sweep(make_sweep(files), run, Seen())
+    assert run.point(ONE).result() == new
+
+
 @pytest.mark.parametrize("data_apart", [False, True])
 def test_what_another_version_measured_is_not_fresh(
     first: RunDir, tmp_path: Path, data_apart: bool

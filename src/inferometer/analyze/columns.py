@@ -14,7 +14,7 @@ import numpy as np
 from inferometer.analyze.events import Events
 from inferometer.analyze.pool import Pool
 from inferometer.core import Record, Status, Window
-from inferometer.metrics import Bools, Ints
+from inferometer.metrics import Bools, Floats, Ints
 from inferometer.store import ABSENT, STATUSES, RequestTable, table_of
 
 FAILURES = tuple(status for status in STATUSES if status.failed)
@@ -107,6 +107,11 @@ class Columns:
     def gaps(self) -> tuple[Pool, Pool]:
         """(chunk gaps, ITL) pooled over these requests."""
         return self.source.gaps(self.mask)
+
+    def statistics(self, wanted: Sequence[tuple[str, str]]) -> dict[str, Floats]:
+        """Of each request a statistic of its own chunk gaps or ITL, s: `Events.statistics`."""
+        found = self.source.statistics(wanted, self.mask)
+        return {name: values[self.rows] for name, values in found.items()}
 
     @property
     def mask(self) -> Bools:

@@ -7,14 +7,14 @@ be asked; what was not foreseen costs a pass of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from inferometer import metrics
 from inferometer.analyze.pool import Pool
 from inferometer.core import Window
-from inferometer.metrics import Bools, Ints
+from inferometer.metrics import Bools, Floats, Ints
 from inferometer.store import EventBatch
 
 Span = tuple[int, int]
@@ -58,6 +58,24 @@ class Events:
         if self._pooled is None or not np.array_equal(self._pooled, pooled):
             self._scan([], pooled)
         return self._gaps, self._itl
+
+    def statistics(self, wanted: Sequence[tuple[str, str]], of: Bools) -> dict[str, Floats]:
+        """float64[n] in s, in one pass: of each of these requests a statistic of its own
+        `chunk_gap` or `itl`, by the name of both, e.g. `itl_p99`. NaN for the others, and without a
+        value.
+        """
+        found = {f"{of_what}_{how}": np.full(self.count, np.nan) for of_what, how in wanted}
+        for batch in self._batches() if found else ():
+            here = of[batch.first : batch.first + len(batch.counted)]
+            for of_what, how in wanted:
+                rows = here & batch.counted if of_what == "itl" else here
+                at_ns, tokens, offsets = _chosen(batch, rows)
+                found[f"{of_what}_{how}"][batch.first + np.flatnonzero(rows)] = (
+                    metrics.itl_of_each(at_ns, tokens, offsets, how)
+                    if of_what == "itl"
+                    else metrics.chunk_gap_of_each(at_ns, offsets, how)
+                )
+        return found
 
     def _scan(self, spans: list[Span], pooled: Bools | None) -> None:
         inside = {span: np.zeros(self.count, np.int64) for span in spans}

@@ -1,71 +1,41 @@
 """Goodput: requests and tokens per second of those requests that met every objective (SLO).
 
-An objective is a bound on a metric of one request. Whatever was due in the window is in the
-denominator: failed and censored requests, and arrivals that never found a place, meet nothing.
+Whatever was due in the window is in the denominator: failed and censored requests, and arrivals
+that never found a place, meet nothing. A value that does not exist is not zero: what has none for
+want of tokens has nothing to wait for, what nobody told is not decided.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from inferometer import metrics
 from inferometer.analyze.columns import FAILURES, Columns
-from inferometer.analyze.latency import REQUEST_LATENCIES, request_values
+from inferometer.analyze.latency import assumed_note, request_values
+from inferometer.analyze.objectives import AT_LEAST, ONCE, REPEATED
+from inferometer.analyze.openloop import cap_waits_s
+from inferometer.analyze.selfcheck import lags_ms
 from inferometer.analyze.window import timed
 from inferometer.core import Slo, Status
-from inferometer.errors import InputError, Problem, nearest
 from inferometer.metrics import Bools, Figure, Floats
+from inferometer.store import ABSENT
 
-SPEEDS = ("intvty", "e2e_intvty")
-"""Tokens a second that one user sees: more is better, so the bound is a least one."""
-SLO_METRICS = (*REQUEST_LATENCIES, *SPEEDS)
-TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0}
-SPEED_UNITS = {"tok/s": 1.0, "tok/s/user": 1.0}
-EXAMPLE = "an objective is METRIC:BOUND, such as ttft:500ms, tpot:20ms or intvty:30tok/s"
-_BOUND = re.compile(r"(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)\s*(?P<unit>\D*)")
-
-
-def parse_slos(texts: Sequence[str]) -> tuple[Slo, ...]:
-    """Objectives as typed. InputError has every problem of all of them."""
-    found: dict[str, Slo] = {}
-    problems = []
-    for text in texts:
-        try:
-            slo = _parse(text)
-        except ValueError as error:
-            problems.append(Problem(str(error), "--slo", None, text))
-            continue
-        if slo.metric in found:
-            problems.append(Problem(f"{slo.metric} has a bound already", "--slo", None, text))
-        found.setdefault(slo.metric, slo)
-    if problems:
-        raise InputError(*problems)
-    return tuple(found.values())
+UNTOLD_SHARE = 0.01
+"""Requests due of which an objective cannot be decided, before goodput is withheld: as much as may
+fail in one class, and a point still be valid. They count as not meeting it."""
+BY_TOKENS = ("tpot", "intvty")
+"""What rests on the tokens of chunks, and so on an assumption where the server counts none."""
 
 
-def _parse(text: str) -> Slo:
-    name, colon, bound = (part.strip() for part in text.partition(":"))
-    if not colon:
-        raise ValueError(EXAMPLE)
-    if name not in SLO_METRICS:
-        hint = nearest(name, SLO_METRICS) or f"; there are {', '.join(SLO_METRICS)}"
-        raise ValueError(f"no metric of a request is called {name!r}{hint}")
-    units = SPEED_UNITS if name in SPEEDS else TIME_UNITS
-    match = _BOUND.fullmatch(bound)
-    if match is None:
-        raise ValueError(f"{bound!r} is no bound; {EXAMPLE}")
-    unit = match["unit"].strip()
-    if unit not in units:
-        got = repr(unit) if unit else "none"
-        raise ValueError(f"a bound of {name} has a unit of {', '.join(units)}; got {got}")
-    value = float(match["value"]) * units[unit]
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"a bound is above 0, got {bound!r}")
-    return Slo(name, value)
+class Judged(NamedTuple):
+    """Which requests met all objectives, of which it cannot be told, and what is to be known."""
+
+    good: Bools
+    untold: Bools
+    notes: tuple[str, ...]
 
 
 def goodput_figures(
@@ -75,38 +45,96 @@ def goodput_figures(
     if not slos:
         return {}
     ok = population.take(timed(population))
-    good = met(ok, slos)
+    judged = judge_requests(ok, slos)
+    good, untold = judged.good, int(judged.untold.sum())
     due = population.count(Status.OK, *FAILURES, Status.CENSORED) + unsent
-    tokens = float(ok.osl[good].sum())
-    share = Figure(int(good.sum()) / due) if due else Figure(None, "no request was due")
-    rate = metrics.per_second(tokens, window_s)
+    note = "; ".join(judged.notes) or None
+    if withheld := untold > UNTOLD_SHARE * due:
+        note = f"{untold} of {due} requests may have met all objectives or not: {note}"
+    rate = metrics.per_second(float(ok.osl[good].sum()), window_s)
     per_gpu = None if rate.value is None else rate.value / gpus
-    return {
-        "slo_met_share": share,
+    found = {
+        "slo_met_share": Figure(int(good.sum()) / due) if due else _NOTHING_DUE,
         "goodput_requests_s": metrics.per_second(float(good.sum()), window_s),
         "goodput_output_tok_s": rate,
         "goodput_output_tok_s_per_gpu": Figure(per_gpu, rate.why),
     }
+    return {name: _noted(figure, note, withheld=withheld) for name, figure in found.items()}
 
 
-def met(ok: Columns, slos: Sequence[Slo]) -> Bools:
-    """Which of these requests met all objectives.
+_NOTHING_DUE = Figure(None, "no request was due")
 
-    Without a value there is nothing to hold against a bound: a request of one token has no time
-    per token, and meets it. A request without a visible token never met the wait for one.
+
+def _noted(figure: Figure, note: str | None, *, withheld: bool) -> Figure:
+    if figure.value is None:
+        return figure
+    return Figure(None if withheld else figure.value, note)
+
+
+def judge_requests(ok: Columns, slos: Sequence[Slo]) -> Judged:
+    """Hold these requests against all objectives. One that missed any is not good, whatever is not
+    known of it besides.
     """
-    good = np.ones(len(ok), np.bool_)
+    good, untold = np.ones(len(ok), np.bool_), np.zeros(len(ok), np.bool_)
+    notes, values = [], _values(ok, [slo.metric for slo in slos])
     for slo in slos:
-        values = _values(ok, slo.metric)
-        meets = values >= slo.bound if slo.metric in SPEEDS else values <= slo.bound
-        good &= meets if slo.metric == "ttfv" else meets | np.isnan(values)
-    return good
+        found = values[slo.metric]
+        none = np.isnan(found)
+        meets = found >= slo.bound if slo.metric in AT_LEAST else found <= slo.bound
+        unknown = none & _untold(ok, slo.metric)
+        free = none & ~unknown & (slo.metric != "ttfv")
+        good &= meets | free | unknown
+        untold |= unknown
+        notes += _notes(ok, slo.metric, int(free.sum()), int(unknown.sum()))
+    return Judged(good & ~untold, good & untold, tuple(notes))
 
 
-def _values(ok: Columns, name: str) -> Floats:
-    if name == "intvty":
-        return 1 / request_values(ok, "tpot")
-    if name == "e2e_intvty":
-        spans = metrics.seconds_per_token(request_values(ok, "e2el"), ok.osl)
-        return np.where(spans > 0, 1 / np.where(spans > 0, spans, 1), math.inf)
-    return request_values(ok, name)
+def _untold(ok: Columns, name: str) -> Bools:
+    """Requests whose value exists, and which nobody told: the server does not count or say it."""
+    if name.startswith("itl_"):
+        return ~ok.counted & (ok.osl > 1)
+    return np.full(len(ok), name == "cached_share")
+
+
+def _notes(ok: Columns, name: str, free: int, unknown: int) -> list[str]:
+    """What is to be known of an objective, for the notes of goodput."""
+    notes = []
+    if unknown:
+        notes.append(
+            f"{unknown} of {len(ok)} requests do not tell {name}, and none of them counts as good"
+        )
+    if free:
+        notes.append(f"{free} of {len(ok)} requests have no {name}, and meet any bound on it")
+    if name in BY_TOKENS and (note := assumed_note(ok)) is not None:
+        notes.append(note)
+    if name == "input_speed" and (missing := int((ok.prompt == ABSENT).sum())):
+        notes.append(f"{missing} of {len(ok)} prompts have no server count: as long as intended")
+    return notes
+
+
+def _values(ok: Columns, names: Sequence[str]) -> dict[str, Floats]:
+    """Each metric of each request; NaN where it has none, or nobody told."""
+    parts = [(name, name.rpartition("_")) for name in names]
+    repeated = [(stem, how) for _, (stem, _, how) in parts if stem in REPEATED]
+    found = ok.statistics(repeated)
+    return found | {name: _value(ok, name) for name in names if name not in found}
+
+
+def _value(ok: Columns, name: str) -> Floats:
+    return request_values(ok, name) if name in ONCE else _OTHERS[name](ok)
+
+
+def _cached_share(ok: Columns) -> Floats:
+    told = (ok.cached != ABSENT) & (ok.prompt > 0)
+    return np.where(told, ok.cached / np.where(told, ok.prompt, 1), np.nan)
+
+
+_OTHERS: dict[str, Callable[[Columns], Floats]] = {
+    "intvty": lambda ok: 1 / request_values(ok, "tpot"),
+    "e2e_intvty": lambda ok: metrics.e2e_intvty_of_each(ok.osl, request_values(ok, "e2el")),
+    "input_speed": lambda ok: metrics.input_speed(ok.input_tokens, request_values(ok, "ttft")),
+    "schedule_lag": lambda ok: lags_ms(ok) / 1e3,
+    "cap_wait": cap_waits_s,
+    "output_tokens": lambda ok: ok.osl.astype(np.float64),
+    "cached_share": _cached_share,
+}

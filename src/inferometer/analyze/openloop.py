@@ -8,7 +8,7 @@ from inferometer import metrics
 from inferometer.analyze.columns import Columns
 from inferometer.analyze.window import Windows
 from inferometer.core import ClientReport
-from inferometer.metrics import Figure
+from inferometer.metrics import Figure, Floats
 
 NO_LANES = "an open loop has no lanes"
 
@@ -17,8 +17,7 @@ def open_loop_figures(
     population: Columns, windows: Windows, client: ClientReport
 ) -> dict[str, Figure]:
     """By published name; what is of lanes becomes null, with the reason."""
-    sent = population.take(population.sent)
-    waits = np.maximum(sent.ready_ns - sent.scheduled_ns, 0) / metrics.NS
+    waits = cap_waits_s(population.take(population.sent))
     p50, p99 = metrics.percentiles(waits, (50, 99))
     return {
         "offered_s": _offered(client, windows),
@@ -28,6 +27,12 @@ def open_loop_figures(
             ("in_flight_per_lane", "lane_occupancy", "harness_bound"), Figure(None, NO_LANES)
         ),
     }
+
+
+def cap_waits_s(sent: Columns) -> Floats:
+    """How long each request had waited for a place under the cap, s."""
+    waits: Floats = np.maximum(sent.ready_ns - sent.scheduled_ns, 0) / metrics.NS
+    return waits
 
 
 def _offered(client: ClientReport, windows: Windows) -> Figure:

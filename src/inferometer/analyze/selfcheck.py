@@ -75,7 +75,11 @@ def schedule_lags_ms(population: Columns) -> Floats:
     One that waited for a place under a cap is due when it had one: that wait is none of the
     client's own lateness.
     """
-    sent = population.take(population.sent)
+    return lags_ms(population.take(population.sent))
+
+
+def lags_ms(sent: Columns) -> Floats:
+    """`schedule_lags_ms` of requests that were all sent, in their order."""
     return (sent.sent_ns - np.maximum(sent.scheduled_ns, sent.ready_ns)) / 1e6
 
 

@@ -60,17 +60,20 @@ class Ramp(NamedTuple):
     steps: int | None
 
 
+slo_option = click.option(
+    "--slo",
+    "slos",
+    multiple=True,
+    metavar="METRIC:BOUND",
+    help="Bound that a good request meets, e.g. ttft:500ms, tpot:20ms, itl_p99:50ms, "
+    "chunk_gap_max:1s, intvty:30; goodput counts those that meet all (docs/metrics.md).",
+)
+
+
 def arrival_options(command: F) -> F:
     """All of them, as keyword arguments for `arrival_settings` and `parse_slos`."""
     for option in (
-        click.option(
-            "--slo",
-            "slos",
-            multiple=True,
-            metavar="METRIC:BOUND",
-            help="Bound that a good request meets, e.g. ttft:500ms, tpot:20ms, intvty:30tok/s; "
-            "goodput counts those that meet all.",
-        ),
+        slo_option,
         click.option(
             "--ramp-concurrency",
             type=RampOption(whole=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +22,7 @@ from inferometer.load.headcount import workers_for
 from inferometer.run.loadprocess import LoadProcess, load_process
 
 if TYPE_CHECKING:
-    from inferometer.analyze import goodput as _goodput
+    from inferometer.analyze import objectives as _objectives
     from inferometer.cli import finish as _finish
     from inferometer.engine import ask as _ask
     from inferometer.run import engines as _engines
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from inferometer.store import rundir as _rundir
 else:
     # What `bench` needs once the process of the load is on its way: the two start side by side.
-    _goodput = Deferred("inferometer.analyze.goodput")
+    _objectives = Deferred("inferometer.analyze.objectives")
     _finish = Deferred("inferometer.cli.finish")
     _ask = Deferred("inferometer.engine.ask")
     _engines = Deferred("inferometer.run.engines")
@@ -242,24 +243,28 @@ def bench(  # noqa: PLR0913 - one parameter an option
     with _ahead(
         workers or workers_for(concurrency[0]), workload, drawn, tokenizer, endpoint
     ) as load:
-        base_url = _engines.root_url(url)
-        objectives = _goodput.parse_slos(slos)
-        name, limit = _model(base_url, model)
-        if seed is None:
-            click.echo(f"seed: {drawn}", err=True)
+        objectives = _objectives.parse_slos(slos)
         client = {"endpoint": endpoint, "usage_every_chunk": usage_every_chunk}
+        overrides = _jobs.Overrides(settings, client)
         ad_hoc = _jobs.AdHoc(
             config="bench",
             image="external",
-            model=name,
+            model=model or "unknown",
             precision=precision,
             framework="external",
             hardware=hardware,
             gpus=gpus,
             scenario=_jobs.scenario_of(workload, isl, osl),
-            max_model_len=limit,
+            max_model_len=None,
         )
-        jobs = _jobs.jobs_of_flags(ad_hoc, concurrency, _jobs.Overrides(settings, client))
+        # What is wrong with the options is told whether there is an engine or not.
+        base_url = _engines.root_url(url)
+        _jobs.check_flags(ad_hoc, concurrency, overrides)
+        name, limit = _model(base_url, model)
+        if seed is None:
+            click.echo(f"seed: {drawn}", err=True)
+        ad_hoc = replace(ad_hoc, model=name, max_model_len=limit)
+        jobs = _jobs.jobs_of_flags(ad_hoc, concurrency, overrides)
         sweep = _job.Sweep(
             title=f"bench {name}",
             command=_finish.command_line(),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
+from inferometer.errors import InputError, Problem
+from inferometer.load.heads import header_problems
+
 F = TypeVar("F", bound=Callable[..., Any])
 
+MOST_WORKERS = 256
+"""More than any machine's cores are worth; each is a process."""
 HIDDEN = "[not kept]"
 """Stands for the text of a header wherever a command is written down: it may be a secret."""
 
@@ -18,7 +24,7 @@ def client_options(command: F) -> F:
     for option in (
         click.option(
             "--workers",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=MOST_WORKERS),
             help="Processes that send [by concurrency and cores].",
         ),
         click.option(
@@ -35,14 +41,27 @@ def client_options(command: F) -> F:
 
 
 def _headers(
-    _context: click.Context, _parameter: click.Parameter, given: Sequence[str]
+    context: click.Context, _parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, str]:
-    headers = {}
+    """What was typed, as headers; whatever no request can bear is refused before anything begins.
+    InputError has every problem.
+    """
+    headers: dict[str, str] = {}
+    problems = []
     for item in given:
-        name, colon, text = item.partition(":")
-        if not colon or not name.strip():
-            raise click.BadParameter(f"{name!r} is not NAME:TEXT, such as X-Session:7")
-        headers[name.strip()] = text.strip()
+        name, colon, text = (part.strip() for part in item.partition(":"))
+        if not colon or not name:
+            problems.append(Problem(f"{name!r} is not NAME:TEXT, such as X-Session:7", "--header"))
+        elif name.lower() in map(str.lower, headers):
+            problems.append(Problem("is given twice", "--header", None, name))
+        else:
+            headers[name] = text
+    if not context.resilient_parsing:
+        problems += [
+            replace(each, file=each.file or "--header") for each in header_problems(headers)
+        ]
+    if problems:
+        raise InputError(*problems)
     return headers
 
 

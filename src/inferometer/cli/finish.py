@@ -14,6 +14,7 @@ import click
 from inferometer.cli.clientoptions import without_secrets
 from inferometer.cli.output import print_results
 from inferometer.cli.screen import observer
+from inferometer.core import Result
 from inferometer.deferred import Deferred
 from inferometer.errors import EngineError, Interrupted, VerdictError
 from inferometer.run.job import Sweep
@@ -62,6 +63,8 @@ def run_and_show(
     view = _stored.view_of(run)
     page.write_text(_page.render(view), encoding="utf-8")
     print_results(outcome.results, view.unfinished, form)
+    for result in outcome.results:
+        _tell_of_unsent(result)
     click.echo(f"page: {page}", err=True)
     if outcome.failed:
         raise EngineError(
@@ -73,3 +76,18 @@ def run_and_show(
         raise VerdictError(
             f"{len(invalid)} of {len(outcome.results)} points invalid: {', '.join(invalid)}"
         )
+
+
+def _tell_of_unsent(result: Result) -> None:
+    """However few: a turn that is left out makes the rest another load."""
+    count, limit = result.counts.get("context_overflows", 0), result.point.max_model_len
+    if not count:
+        return
+    what = f"the context limit of {limit:,} tokens" if limit else "the engine's context limit"
+    larger = "; --max-model-len sets another" if result.clock == "virtual" else ""
+    turns = "turn was" if count == 1 else "turns were"
+    click.echo(
+        f"warning: {result.point.id}: {count:,} {turns} not sent, nor what follows them: longer "
+        f"than {what}, input and output together{larger}",
+        err=True,
+    )

@@ -16,11 +16,13 @@ from inferometer.deferred import Deferred
 if TYPE_CHECKING:
     from rich import console as _console
 
+    from inferometer.analyze import objectives as _words
     from inferometer.cli import table as _tables
 else:
     # Nothing is shown before the load is over.
     _console = Deferred("rich.console")
     _tables = Deferred("inferometer.cli.table")
+    _words = Deferred("inferometer.analyze.objectives")
 
 FORMATS = click.Choice(["table", "json", "csv"])
 format_option = click.option(
@@ -60,5 +62,15 @@ def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
     terminal = console.is_terminal
     shown = _tables.fitted(results, console.width) if terminal else _tables.whole(results)
     _console.Console(width=max(shown.width, console.width)).print(shown.table)
+    for line in _objectives(results):
+        click.echo(line)
     for name in unfinished:
         click.echo(f"not measured: {name}")
+
+
+def _objectives(results: Sequence[Result]) -> list[str]:
+    """What goodput was held against; by point where they differ."""
+    held = {result.slos: ", ".join(map(_words.told, result.slos)) for result in results}
+    if len(held) == 1:
+        return [f"objectives: {words}" for words in held.values() if words]
+    return [f"objectives of {r.point.id}: {held[r.slos] or 'none'}" for r in results]

@@ -8,13 +8,13 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 
-from inferometer.analyze.goodput import parse_slos
+from inferometer.analyze.objectives import parse_slos
 from inferometer.catalog import model as model_spec
 from inferometer.cli.arrivals import Ramp, arrival_settings, concurrencies
 from inferometer.cli.bench import load_options, load_overrides, refuse_lengths_of_sessions
 from inferometer.cli.finish import command_line, dated_folder, run_and_show
 from inferometer.cli.output import format_option
-from inferometer.cli.run import declared, declared_options
+from inferometer.cli.run import declared, declared_options, warn
 from inferometer.core import Replies
 from inferometer.plan import Selection
 from inferometer.run.job import Job, Sweep
@@ -27,6 +27,7 @@ Examples:
   inferometer predict master.yaml --runners runners.yaml --key 'llama70b-*'
   inferometer predict --model Qwen/Qwen3-8B --gpu h200 --tp 1 --concurrency 1,8,64
   inferometer predict --workload traces/ --concurrency 64 --duration 3600 --seed 42
+  inferometer predict --workload traces/ --concurrency 4 --max-model-len 1000000
   inferometer predict --ramp-rate 1:40:300 --duration 300 --slo ttft:1s
 """
 
@@ -46,6 +47,14 @@ def _refuse_idle_options(files: bool) -> None:
         if parameter.name in idle and typed:
             where = "without" if files else "with"
             raise click.UsageError(f"{parameter.opts[0]} goes only {where} FILES")
+
+
+def _tell_of_longer(jobs: tuple[Job, ...], limit: int) -> None:
+    """An engine takes a limit beyond its model's only where it is told how (RoPE scaling)."""
+    for name in dict.fromkeys(engine_options(job).model for job in jobs):
+        own = model_spec(name).max_context
+        if limit > own:
+            warn(f"--max-model-len {limit:,}: {name} is made for {own:,} tokens")
 
 
 @click.command(epilog=EXAMPLES)
@@ -68,6 +77,13 @@ def _refuse_idle_options(files: bool) -> None:
 @click.option(
     "--precision", default="fp8", show_default=True, help="Precision of the weights, without FILES."
 )
+@click.option(
+    "--max-model-len",
+    type=click.IntRange(min=1, max=(1 << 31) - 1),
+    metavar="TOKENS",
+    help="Context limit of the engine, input and output together [the model's; with FILES theirs]. "
+    "What is longer is not sent.",
+)
 @load_options
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/predict-TIME].")
 @format_option
@@ -81,6 +97,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
     gpu: str,
     tp: int,
     precision: str,
+    max_model_len: int | None,
     concurrency: tuple[int, ...],
     duration: float | None,
     requests: int | None,
@@ -108,7 +125,7 @@ def predict(  # noqa: PLR0913 - one parameter an option
     paced = arrival_settings(ramp_concurrency=ramp_concurrency, **arrivals)
     concurrency = concurrencies(concurrency, paced, ramp_concurrency)
     settings = load_overrides(duration, requests, workload, warmup, seed, replies) | paced
-    overrides = Overrides(settings, {})
+    overrides = Overrides(settings, {}, max_model_len)
     refuse_lengths_of_sessions(workload)
     if files:
         selection = Selection(keys=keys, scenario=scenario, conc=conc)
@@ -129,6 +146,8 @@ def predict(  # noqa: PLR0913 - one parameter an option
         jobs, name = jobs_of_flags(ad_hoc, concurrency, overrides), model
     for job in jobs:
         engine_options(job)  # a mistake in one leaves no run behind
+    if max_model_len is not None:
+        _tell_of_longer(jobs, max_model_len)
     sweep = Sweep(
         title=f"predict {name}",
         command=command_line(),

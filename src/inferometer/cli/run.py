@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from inferometer.analyze.goodput import parse_slos
+from inferometer.analyze.objectives import parse_slos
 from inferometer.audit import stored_results
+from inferometer.cli.arrivals import slo_option
 from inferometer.cli.clientoptions import client_options
 from inferometer.cli.finish import command_line, run_and_show
 from inferometer.cli.masters import master_files
@@ -61,9 +62,7 @@ def warn(text: str) -> None:
 @click.command(epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
-@click.option(
-    "--slo", "slos", multiple=True, metavar="METRIC:BOUND", help="Bound that a good request meets."
-)
+@slo_option
 @client_options
 @click.option(
     "--site", type=click.Path(), help="Site file: paths of models, containers (docs/formats.md)."

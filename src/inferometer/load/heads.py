@@ -19,6 +19,9 @@ MAX_ERROR_CHARS = 500
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A token of RFC 9110 §5.6.2."""
+_NO_HEADER = "a header is a name of letters, digits and '-', and one line of ASCII"
+OURS = ("content-length", "transfer-encoding", "x-request-id", "x-correlation-id")
+"""Headers that frame a request or tell it apart: another's would be lost, or break it."""
 
 
 class Heads:
@@ -27,7 +30,9 @@ class Heads:
     def __init__(
         self, server: Server, path: str, settings: ClientSettings, extra: Mapping[str, str]
     ) -> None:
-        api_key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if problems := header_problems(extra):
+            raise InputError(*problems)
+        api_key = _api_key()
         self._path = path
         self._headers = _fixed_headers(server, extra, api_key)
         self._secrets = _secrets(extra, api_key)
@@ -53,8 +58,25 @@ class Heads:
         return without(error, self._secrets)[:MAX_ERROR_CHARS]
 
 
+def header_problems(extra: Mapping[str, str]) -> list[Problem]:
+    """Headers, and an API key, that no request can bear; by name, for texts may be secrets."""
+    problems = []
+    for name, text in extra.items():
+        if not (_FIELD_NAME.fullmatch(name) and _is_line(text)):
+            problems.append(Problem(_NO_HEADER, key=name))
+        elif name.lower() in OURS:
+            problems.append(Problem("is the client's own to set", key=name))
+    if not _is_line(_api_key()):
+        problems.append(Problem("not one line of ASCII", "environment", None, "OPENAI_API_KEY"))
+    return problems
+
+
+def _api_key() -> str:
+    return os.environ.get("OPENAI_API_KEY", "").strip()
+
+
 def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> dict[str, str]:
-    """Headers of every request, names in lower case; the caller's win. Raises InputError."""
+    """Headers of every request, names in lower case; the caller's win."""
     headers = {
         "host": server.authority,
         "user-agent": "inferometer",
@@ -64,15 +86,7 @@ def _fixed_headers(server: Server, extra: Mapping[str, str], api_key: str) -> di
     }
     if api_key:
         headers["authorization"] = f"Bearer {api_key}"
-    headers |= {name.lower(): text for name, text in extra.items()}
-    problems = [
-        Problem("a header is a name of letters, digits and '-', and one line of ASCII", key=name)
-        for name, text in headers.items()
-        if not (_FIELD_NAME.fullmatch(name) and _is_line(text))
-    ]
-    if problems:
-        raise InputError(*problems)
-    return headers
+    return headers | {name.lower(): text for name, text in extra.items()}
 
 
 def _secrets(headers: Mapping[str, str], api_key: str) -> dict[str, str]:

@@ -105,6 +105,69 @@ def _itl(at_ns: Ints, tokens: Counts, offsets: Ints, unit: float) -> tuple[Float
     return gaps / unit / later, later
 
 
+def chunk_gap_of_each(at_ns: Ints, offsets: Ints, statistic: str) -> Floats:
+    """float64[n], s: a statistic (`of_each`) of each request's own chunk gaps; NaN without any."""
+    gaps = chunk_gaps_ns(at_ns, offsets)
+    return of_each(seconds(gaps), _gaps_of_each(offsets), statistic)
+
+
+def itl_of_each(at_ns: Ints, tokens: Counts, offsets: Ints, statistic: str) -> Floats:
+    """float64[n], s: a statistic (`of_each`) of each request's own `itl`, one sample a token; NaN
+    without any. Only for requests whose server counts each chunk.
+    """
+    each, times = itl_ns(at_ns, tokens, offsets)
+    gaps = _gaps_of_each(np.concatenate(([0], np.cumsum(tokens > 0)))[offsets])
+    ends = np.concatenate(([0], np.cumsum(times)))
+    samples = np.diff(ends[np.concatenate(([0], np.cumsum(gaps)))])
+    return of_each(np.repeat(each, times) / NS, samples, statistic)
+
+
+def of_each(values: Floats, counts: Ints, statistic: str) -> Floats:
+    """float64[n]: `mean`, `max` or a percentile such as `p99` of adjoining groups of `counts`
+    values; NaN for an empty one.
+
+    Percentiles are linear between order statistics, of any number of values: a group is all there
+    is of its request, and no sample of it.
+    """
+    found = np.full(len(counts), np.nan)
+    some = counts > 0
+    ends = np.cumsum(counts)
+    first, length = (ends - counts)[some], counts[some]
+    if not some.any():
+        return found
+    if statistic == "mean":
+        found[some] = np.add.reduceat(values, first) / length
+    elif statistic == "max":
+        found[some] = np.maximum.reduceat(values, first)
+    else:
+        ordered = values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))]
+        rank = (length - 1) * int(statistic.removeprefix("p")) / 100
+        low = np.floor(rank).astype(np.int64)
+        below, above = ordered[first + low], ordered[first + np.ceil(rank).astype(np.int64)]
+        found[some] = below + (above - below) * (rank - low)
+    return found
+
+
+def _gaps_of_each(offsets: Ints) -> Ints:
+    gaps: Ints = np.maximum(np.diff(offsets) - 1, 0)
+    return gaps
+
+
+def input_speed(input_tokens: Ints, ttft_s: Floats) -> Floats:
+    """Prompt tokens, cached ones included, / `ttft` of each request, tok/s; infinite at no time."""
+    return _over(input_tokens.astype(np.float64), ttft_s)
+
+
+def e2e_intvty_of_each(osl: Ints, e2el_s: Floats) -> Floats:
+    """osl / `e2el` of each request, tok/s: the inverse of `seconds_per_token`."""
+    return _over(osl.astype(np.float64), e2el_s)
+
+
+def _over(amounts: Floats, spans_s: Floats) -> Floats:
+    there = spans_s > 0
+    return np.where(there, amounts / np.where(there, spans_s, 1), np.inf)
+
+
 def intvty(tpot_percentile: Figure) -> Figure:
     """Interactivity, tok/s/user: 1 / pXX(`tpot`), percentile first, then the inverse. So
     `intvty_p90` is the speed that 90 % of requests reach or exceed.

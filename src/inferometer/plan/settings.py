@@ -29,9 +29,21 @@ from inferometer.plan.fields import (
     one_of,
 )
 
-Seconds = Annotated[float, expect("a number of seconds above 0", lambda v: is_number(v) and v > 0)]
+MOST_SECONDS = 1e9
+"""30 years: what is longer has no room in nanoseconds of 64 bits, or is a slip."""
+Seconds = Annotated[
+    float,
+    expect(
+        "a number of seconds above 0, at most 1e9",
+        lambda v: is_number(v) and 0 < v <= MOST_SECONDS,
+    ),
+]
 Duration = Annotated[
-    float, expect("a number of seconds, 0 or more", lambda v: is_number(v) and v >= 0)
+    float,
+    expect(
+        "a number of seconds, 0 or more, at most 1e9",
+        lambda v: is_number(v) and 0 <= v <= MOST_SECONDS,
+    ),
 ]
 Position = Annotated[float, expect("a number from 0 to 1", lambda v: is_number(v) and 0 <= v <= 1)]
 
@@ -44,7 +56,10 @@ HeaderName = Annotated[
 ]
 
 
-Rate = Annotated[float, expect("a number above 0", lambda v: is_number(v) and v > 0)]
+Rate = Annotated[
+    float,
+    expect("a number above 0, from 1e-9 to 1e9", lambda v: is_number(v) and 1e-9 <= v <= 1e9),
+]
 Steps = Annotated[int, expect("an integer of 2 or more", lambda v: type(v) is int and v >= 2)]
 
 

@@ -8,9 +8,10 @@ Knows nothing of what the data stands for.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -79,17 +80,24 @@ def dotted(path: DataPath) -> str:
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a file on disk. InputError where it cannot be read, or has more than MAX_BYTES:
-    no more are read, so that a device without an end is refused too.
+    """The bytes of a file on disk. InputError where it cannot be read, has more than MAX_BYTES, of
+    which no more are read, or is none: a pipe may wait for ever, and is read once only.
     """
     try:
-        with Path(path).open("rb") as file:
+        # Where a pipe has no writer, opening it would wait for one.
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(Problem("cannot be read: a pipe or a device, not a file", path))
             found = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
     if len(found) > MAX_BYTES:
         raise InputError(Problem(_TOO_LARGE, path))
     return found
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_document(

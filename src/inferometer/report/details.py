@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
+from inferometer.analyze.objectives import told
 from inferometer.core import ClientSettings, LaunchPlan, Origin, Reason, Result, WorkloadSettings
 from inferometer.report.charts import reason
 from inferometer.report.fields import (
@@ -164,6 +165,7 @@ def _identity(result: Result) -> list[tuple[str, str]]:
     stopped = f", {window.stop_reason}" if window.stop_reason else ""
     return [
         ("Point", result.point.id),
+        *([("Objectives", objectives(result))] if result.slos else []),
         ("Digest", result.digest),
         ("Measured at", result.measured_at),
         ("Window", f"{significant(window.seconds)} s{declared}, {ended}{stopped}"),
@@ -175,6 +177,11 @@ def _identity(result: Result) -> list[tuple[str, str]]:
         ("Result format", str(result.format)),
         ("Over time", f"inferometer report . --point {shlex.quote(result.point.id)}"),
     ]
+
+
+def objectives(result: Result) -> str:
+    """What the goodput was held against, in words."""
+    return ", ".join(map(told, result.slos))
 
 
 def _by_flag(argv: Iterable[str]) -> list[list[str]]:

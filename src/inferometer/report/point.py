@@ -18,7 +18,7 @@ from inferometer.analyze.playtable import PlayRow, play_rows
 from inferometer.analyze.timeline import opened_ns, panels_of, series_between, span_of
 from inferometer.core import Result
 from inferometer.report.charts import COLOURS
-from inferometer.report.details import verdict_words
+from inferometer.report.details import objectives, verdict_words
 from inferometer.report.fields import UNKNOWN, count, field, significant
 from inferometer.report.machine import cards_in_words
 from inferometer.report.page import ICON, asset, embedded, origin, policy
@@ -38,6 +38,7 @@ MOST_LISTED = 200
 """Rows of the table of requests."""
 _FIGURES = (
     *("total_tok_s_per_gpu", "output_tok_s_per_gpu", "intvty_p50", "ttft_p50_s", "ttft_p99_s"),
+    *("slo_met_share", "goodput_requests_s", "goodput_output_tok_s_per_gpu"),
     *("tpot_p50_s", "in_flight", "cached_share", "theoretical_prefix_hit"),
     *("theoretical_prefix_hit_engine", "engine_kv_pool_tokens", "live_turn_share"),
     *("context_drift_share", "power_w_per_gpu", "j_per_output_token"),
@@ -133,6 +134,7 @@ def _facts(times: PointTimes) -> str:
         "Hardware": f"{count(result.gpus)} x {point.hardware}, {point.parallelism.label}",
         "GPUs": cards_in_words(client.gpus),
         "Scenario": f"{point.scenario.label}, concurrency {point.conc:,}",
+        "Objectives": objectives(result) or None,
         "Window": f"{significant(window.seconds)} s{declared}, {ended}",
         "Measured at": result.measured_at,
         "Requests": ", ".join(

@@ -51,6 +51,8 @@ else:
     _sources = Deferred("inferometer.workload.sources")
 
 COMMAND_LINE = "command line"
+CONTEXT_FLAG = "--max-model-len"
+"""As the built-in engine has it."""
 NOT_STARTED = "multi-node deployments are planned, not started yet"
 
 
@@ -60,6 +62,8 @@ class Overrides:
 
     workload: Mapping[str, Any]
     client: Mapping[str, Any]
+    max_model_len: int | None = None
+    """Context limit of the built-in engine, tokens."""
 
 
 _data_digest = lru_cache(maxsize=8)(lambda source: _sources.sessions_digest(source))
@@ -136,6 +140,15 @@ def _held_back(point: Point) -> str | None:
     return NOT_STARTED if point.multi_node is not None else None
 
 
+def check_flags(ad_hoc: AdHoc, concurrencies: Sequence[int], overrides: Overrides) -> None:
+    """Raise InputError for whatever of `jobs_of_flags` is wrong by itself, whatever the data and
+    the engine are.
+    """
+    recipes = load_recipes(read_file, ())
+    for conc in concurrencies:
+        _overridden(resolve(_point(ad_hoc, conc), recipes), overrides)
+
+
 def jobs_of_flags(
     ad_hoc: AdHoc, concurrencies: Sequence[int], overrides: Overrides
 ) -> tuple[Job, ...]:
@@ -167,6 +180,8 @@ def _resolved(
 
 def make_job(point: Point, recipes: Recipes, overrides: Overrides) -> Job:
     """Resolve a point, apply overrides, take the digest of its data, then its own."""
+    if overrides.max_model_len is not None:
+        point = replace(point, max_model_len=overrides.max_model_len)
     plan = _overridden(resolve(point, recipes), overrides)
     sessions = plan.workload.sessions
     if plan.workload.kind == "agentic" and sessions is not None:
@@ -206,13 +221,26 @@ def _overridden(plan: LaunchPlan, overrides: Overrides) -> LaunchPlan:
         faults = ((".".join(map(str, path)), message) for path, message in checked.faults)
         raise InputError(*(Problem(text, COMMAND_LINE, None, key) for key, text in faults))
     names = [f"client.{name}" for name in client] + [f"workload.{name}" for name in workload]
+    argv = plan.argv
+    if overrides.max_model_len is not None:
+        argv = _with_flag(argv, CONTEXT_FLAG, str(overrides.max_model_len))
+        names.append(f"argv.{CONTEXT_FLAG}")
     origins = dict.fromkeys(names, Origin(COMMAND_LINE, None, None, None))
     return replace(
         plan,
+        argv=argv,
         client=checked.client,
         workload=checked.workload,
         origins={**plan.origins, **origins},
     )
+
+
+def _with_flag(argv: tuple[str, ...], flag: str, value: str) -> tuple[str, ...]:
+    """The arguments with the value of a flag that takes one, where it stands or at the end."""
+    if flag not in argv:
+        return (*argv, flag, value)
+    at = argv.index(flag) + 1
+    return (*argv[:at], value, *argv[at + 1 :])
 
 
 def _point(ad_hoc: AdHoc, conc: int) -> Point:

@@ -46,6 +46,15 @@ def take_over(sweep: Sweep, job: Job, stored: Stored, folder: PointDir) -> None:
     folder.finish(replace(result, point=job.point, notes={**result.notes, NOTE: first}))
 
 
+def hold_again(sweep: Sweep, job: Job, folder: PointDir) -> None:
+    """Hold a point that is done against the bounds of this run, where it has others: points of one
+    run are compared.
+    """
+    result = folder.result()
+    if sweep.slos and sweep.slos != result.slos:
+        folder.finish(_held_against(sweep, job, result, folder))
+
+
 def _held_against(sweep: Sweep, job: Job, result: Result, folder: PointDir) -> Result:
     """The result with the goodput of this run's bounds; everything else as it was judged."""
     again = analyzed(replace(sweep, clock=result.clock), job, folder, folder.client())

@@ -28,8 +28,9 @@ from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import LoadProcess, check_open_files, load_process
 from inferometer.run.observer import Observer
 from inferometer.run.point import measure_point
-from inferometer.run.reuse import take_over
-from inferometer.store import FORMAT, Manifest, PlannedPoint, RunDir, Versions
+from inferometer.run.prompting import rules_of
+from inferometer.run.reuse import hold_again, take_over
+from inferometer.store import FORMAT, Manifest, PlannedPoint, PointDir, RunDir, Versions
 
 if TYPE_CHECKING:
     from inferometer.audit import Stored
@@ -69,9 +70,7 @@ def run_sweep(
         with run.lock(), _stop_flag() as stop:
             _open(sweep, run)
             for job in sweep.jobs:
-                found = (reuse or {}).get(job.digest)
-                if found and found.verdict == "valid" and not run.point(job.point.id).done:
-                    take_over(sweep, job, found, run.point(job.point.id))
+                _take_what_is_there(sweep, job, run.point(job.point.id), reuse or {})
             todo = [job for job in sweep.jobs if not run.point(job.point.id).done]
             observer.begin(sweep.jobs, len(sweep.jobs) - len(todo))
             try:
@@ -81,26 +80,46 @@ def run_sweep(
             return Outcome(tuple(folder.result() for folder in run.finished()), tuple(failed))
 
 
+def _take_what_is_there(
+    sweep: Sweep, job: Job, folder: PointDir, reuse: Mapping[str, Stored]
+) -> None:
+    found = reuse.get(job.digest)
+    if folder.done:
+        hold_again(sweep, job, folder)
+    elif found and found.verdict == "valid":
+        take_over(sweep, job, found, folder)
+
+
 def _carrier(sweep: Sweep, load: LoadProcess | None) -> AbstractContextManager[LoadProcess | None]:
     """The process that carries the load; none in virtual time."""
     return load_process() if sweep.clock == "real" and load is None else nullcontext(load)
 
 
 def _check(sweep: Sweep, load: LoadProcess | None, observer: Observer) -> None:
-    """Raise InputError where the data of a workload is unusable; tell what a person should know of
-    it, once.
+    """Raise InputError where the data of a workload, or a tokenizer, is unusable; tell what a
+    person should know of the data, once.
 
     Recorded sessions are read where they will be sent from: once, and not here as well.
     """
-    wanted = [(job.plan.workload, job.point.max_model_len) for job in sweep.jobs]
+    wanted = [(job.plan.workload, _limit(job, load)) for job in sweep.jobs]
     told = []
     for settings, limit in dict.fromkeys(wanted):
         if load is None or settings.kind == "fixed":
             told.append(data_of(settings, limit))
         else:
             told.append(load.check(settings, limit))
+    if load is not None:
+        for job in sweep.jobs:
+            rules_of(job.plan)  # of each tokenizer once
     for lines in filter(None, dict.fromkeys(told)):
         observer.data(lines)
+
+
+def _limit(job: Job, load: LoadProcess | None) -> int | None:
+    """The context limit that turns will be held against; None where only the engine knows it."""
+    if job.point.max_model_len is None and load is None:
+        return virtual.engine_options(job).max_model_len
+    return job.point.max_model_len
 
 
 def _points(

@@ -22,6 +22,8 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 def load_json(path: Path) -> dict[str, Any]:
     """Read one of the store's JSON files, migrated to `FORMAT`."""
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path}: not a file")
     try:
         data = orjson.loads(path.read_bytes())
     except FileNotFoundError:

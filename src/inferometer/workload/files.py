@@ -34,7 +34,9 @@ def trace_files(path: Path) -> tuple[Path, ...]:
     if path.is_file():
         return (path,)
     if not path.is_dir():
-        raise InputError(Problem("no such file or directory", str(path)))
+        kind = "a pipe or a device: neither a file nor a directory"
+        what = kind if path.exists() else "no such file or directory"
+        raise InputError(Problem(what, str(path)))
     files = tuple(sorted(p for p in path.iterdir() if kind_of(p) in SUFFIXES and p.is_file()))
     if not files:
         wanted = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} files (also .gz, .zst)"

@@ -8,21 +8,32 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferometer.core import Session
+from inferometer.errors import InputError, Problem
 from inferometer.workload.agentic import StartPlan
 from inferometer.workload.draws import FirstDraws, below
 from inferometer.workload.oneturn import single
+from inferometer.workload.prompts import MAX_LOCAL_ID
 
 BLOCK_SIZE = 64
 """Tokens a block, as in the recorded traces; `reblock` fits it to an engine's own."""
+MOST_INPUT_TOKENS = (MAX_LOCAL_ID - 1) * BLOCK_SIZE
+"""One number is the turn's own."""
 
 
 class FixedLengths:
-    """Lengths drawn uniformly from the integers in [floor(ratio · L), L]; ratio 1 is exact."""
+    """Lengths drawn uniformly from the integers in [floor(ratio · L), L]; ratio 1 is exact.
+
+    Raises InputError for prompts that are longer than a play has numbers for.
+    """
 
     wrapped_lanes = 0
     one_turn = True
 
     def __init__(self, isl: int, osl: int, ratio: float, seed: int) -> None:
+        if isl > MOST_INPUT_TOKENS:
+            raise InputError(
+                Problem(f"at most {MOST_INPUT_TOKENS:,} tokens, got {isl:,}", key="isl")
+            )
         self._isl = isl
         self._osl = osl
         self._ratio = ratio

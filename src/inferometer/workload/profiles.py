@@ -240,6 +240,8 @@ def description(source: str) -> str:
 
 def read_profile(file: Path) -> Profile:
     """The profile of a file. Raises InputError with all that is wrong with it."""
+    if file.exists() and not file.is_file():
+        raise InputError(Problem("cannot be read: not a file", str(file)))
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
