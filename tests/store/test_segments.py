@@ -19,6 +19,7 @@ from test_rundir import record, same
 from inferometer.core import Arrivals, Phase, Record, Status
 from inferometer.errors import StoreError
 from inferometer.store import EventBatch, Journal, events, record_row, table_of
+from inferometer.store import journal as journal_module
 from inferometer.store.journal import read_rows
 from inferometer.store.parquet import to_parquet
 from inferometer.store.records import RECORD_COLUMNS, read_records
@@ -41,6 +42,12 @@ def fill(journal: Journal, count: int, first: int = 0) -> None:
         journal.flush()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine: who converts steps back for everybody."""
+    monkeypatch.setattr(journal_module, "PATIENCE_S", 600.0)
+
+
 def test_full_segments_become_parquet_while_the_next_fills(tmp_path: Path) -> None:
     with Journal(tmp_path, "counts", COLUMNS, segment_bytes=100) as journal:
         fill(journal, 17)
@@ -50,6 +57,17 @@ def test_full_segments_become_parquet_while_the_next_fills(tmp_path: Path) -> No
     assert numbers(tmp_path) == list(range(17))
     rows = read_rows(tmp_path, "counts", COLUMNS)
     assert {bytes(row["blob"]) for row in rows} == {b"\0\0\0"}
+
+
+def test_what_is_not_converted_in_time_is_converted_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "PATIENCE_S", 0.0)
+    with Journal(tmp_path, "counts", COLUMNS, segment_bytes=100) as journal:
+        fill(journal, 17)
+        journal.seal()
+    assert files(tmp_path) == ["counts.parquet"]
+    assert numbers(tmp_path) == list(range(17))
 
 
 def test_a_run_cut_short_leaves_segments_that_are_read_in_order(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ from inferometer.store.parquet import merge, read_parquet_rows, to_parquet
 BATCH_ROWS = 256
 SEGMENT_BYTES = 32 << 20
 """Some 45,000 rows of a token each, or 6,000 of a thousand: under a second of work apiece."""
+PATIENCE_S = 2.0
+"""At the end, for what is being converted."""
 
 
 class Journal:
@@ -153,10 +155,15 @@ class _Converter:
                 self._process.stdin.flush()
 
     def finish(self) -> None:
-        """Wait for all of them."""
-        if self._process is not None:
-            with contextlib.suppress(OSError):
-                self._process.communicate()
+        """Wait for all of them, but not where others leave it no time: `seal` does the rest."""
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError):
+            try:
+                self._process.communicate(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
 
 def seal(folder: Path, name: str, columns: dict[str, str]) -> None:
