@@ -198,10 +198,16 @@ def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
 def _ending_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
     for failure in log.failures:
         yield from _failure_lines(failure)
-    if log.ending is None and ended_badly and log.lines:
+    ending = log.ending
+    if ending is None and ended_badly and log.lines:
         yield "  no known failure; the last lines:"
         yield from (f"    {text}" for text in log.errors if text not in log.last)
         yield from (f"    {text}" for text in log.last)
+    elif ending is not None and not ending.says_why:
+        told = [text for text in log.errors if text != ending.text]
+        if told:
+            yield "  that line does not say why; the first exception, and the last faults:"
+            yield from (f"    {text}" for text in told)
 
 
 def _failure_lines(failure: Failure) -> Iterator[str]:
