@@ -107,6 +107,29 @@ class Hints:
         return any(map(text.__contains__, self._texts))
 
 
+class FailureFinder:
+    """All failures, by the texts that their lines hold: few of hundreds are tried on a line."""
+
+    def __init__(self, rules: list[FailureRule]) -> None:
+        tried: dict[str, list[tuple[int, re.Pattern[str]]]] = {}
+        for number, rule in enumerate(rules):
+            for hint, expression in rule.pattern.alternatives:
+                tried.setdefault(hint, []).append((number, expression))
+        self._rules = rules
+        self._tried = list(tried.items())
+
+    def find(self, text: str, phase: str | None, serving: bool) -> FailureRule | None:
+        """The first rule, in their order, that a line of lower case fits in a phase of a start."""
+        held = [each for hint, tried in self._tried if hint in text for each in tried]
+        for number, expression in sorted(held, key=lambda each: each[0]):
+            rule = self._rules[number]
+            if (rule.starting and serving) or rule.during not in (None, phase):
+                continue
+            if expression.search(text):
+                return rule
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """The whole table."""
@@ -118,10 +141,10 @@ class Known:
     summed: frozenset[str]
     failures: list[FailureRule]
     """In the order of the table, the weak ones behind all others."""
+    finder: FailureFinder
     routine_hints: Hints
     fact_hints: Hints
     """Of facts and phases."""
-    failure_hints: Hints
 
 
 @cache
@@ -142,9 +165,9 @@ def known() -> Known:
         facts,
         frozenset(fact.name for fact in table.facts if fact.ranks == "sum"),
         failures,
+        FailureFinder(failures),
         Hints(each for _, each in routine),
         Hints([*(each for _, each in phases), *(fact.pattern for fact in facts)]),
-        Hints([stops, *(rule.pattern for rule in failures)]),
     )
 
 

@@ -20,7 +20,7 @@ from inferometer.engine.logfacts import Facts
 from inferometer.engine.loglevel import level_of
 from inferometer.engine.logreport import Failure, LogPhase, LogReport, Repeated
 from inferometer.engine.logtext import readable, shape_of
-from inferometer.engine.patterns import FailureRule, known
+from inferometer.engine.patterns import known
 from inferometer.errors import InputError, Problem
 
 MAX_SHAPES = 20_000
@@ -306,15 +306,14 @@ class LogReader:
 
     def _fail(self, shape: str, text: str, low: str) -> None:
         """Note the first class of failure that a line shows, and whether it speaks of trouble."""
-        if not (known().failure_hints.may_be_in(low) or _TROUBLE.search(low)):
-            return
         if known().stops.search(low):
             self._stopped = True
             self._last.append((shape, text.encode()))
             return
         if (level := level_of(low)) == "quiet":
             return
-        if (rule := self._failing(low)) is not None:
+        rule = known().finder.find(low, self._furthest, self._furthest == SERVING)
+        if rule is not None:
             self._blamed.add(shape)
             failure = Failure(rule.name, self._lines, text, rule.advice, says_why=not rule.weak)
             seen = _Seen(rule.follows, level == "warning", rule.weak, failure)
@@ -325,16 +324,6 @@ class LogReader:
             self._errors.append((shape, text))
             if self._raised is None and _RAISED.search(low):
                 self._raised = text
-
-    def _failing(self, low: str) -> FailureRule | None:
-        if not known().failure_hints.may_be_in(low):
-            return None
-        for rule in known().failures:
-            if rule.starting and self._furthest == SERVING:
-                continue
-            if rule.during in (None, self._furthest) and rule.pattern.search(low):
-                return rule
-        return None
 
     def _since(self, lines: Iterable[str]) -> None:
         """Seconds from the log's first stamp to that of the first line which has one; a day has
