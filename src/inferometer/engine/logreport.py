@@ -38,6 +38,8 @@ class Failure:
     """The engine came to serve behind this line: whatever it was, the start went on."""
     says_why: bool = True
     """The line tells what failed, and not only that something did."""
+    follows: bool = False
+    """What others lead to: no cause where one stands before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,14 @@ class LogReader:
         rule = known().finder.find(low, self._furthest, self._furthest == SERVING)
         if rule is not None:
             self._blamed.add(shape)
-            failure = Failure(rule.name, self._lines, text, rule.advice, says_why=not rule.weak)
+            failure = Failure(
+                rule.name,
+                self._lines,
+                text,
+                rule.advice,
+                says_why=not rule.weak,
+                follows=rule.follows > 0,
+            )
             seen = _Seen(rule.follows, level == "warning", rule.weak, failure)
             held = self._failures.get(rule.name)
             if held is None or seen.tells_more(held):
