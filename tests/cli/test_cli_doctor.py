@@ -81,6 +81,27 @@ def test_an_engine_that_served_and_ended_by_itself_shows_its_last_words(tmp_path
     assert "last lines" not in call("doctor", log).out
 
 
+def test_the_cause_stands_first_and_what_followed_has_no_advice(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    died = "RuntimeError: Engine core initialization failed. See root cause above.\n"
+    log.write_text(f"10:00:00 Starting to load model\nCUDA out of memory. Tried 2 GiB\n{died}")
+    said = call("doctor", log).out.splitlines()
+    assert said[2].startswith("    failure: out of GPU memory (line 2)")
+    assert said[4].startswith("    and then: worker died (line 3)")
+    assert "loading weights" in said[5]
+
+
+def test_a_line_that_does_not_say_why_has_the_exception_beside_it(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "KeyError: 'frob'\nERROR 01-02 10:00:00 [core.py:1] EngineCore failed to start.\n"
+    )
+    said = call("doctor", log).out
+    assert "failure: worker died (line 2)" in said
+    assert "that line does not say why" in said
+    assert "\n      KeyError: 'frob'" in said
+
+
 def test_an_empty_log_says_so(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(b"")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from inferometer.engine import triage as module
 from inferometer.engine.logreport import LogReport
-from inferometer.engine.triage import STOP_MARK, LogReader, shape_of, triage, triage_file
+from inferometer.engine.logtext import shape_of
+from inferometer.engine.triage import STOP_MARK, LogReader, triage, triage_file
 from inferometer.errors import InputError
 
 FAILED = {

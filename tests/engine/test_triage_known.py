@@ -238,6 +238,7 @@ def bare_search(each: Pattern, line: str) -> bool:
 
 def texts_of_table() -> Iterator[str]:
     table = yaml.safe_load((Path(module.__file__).parent / "data" / "log.yaml").read_text())
+    yield from table.pop("stops")
     for entries in table.values():
         for entry in entries:
             yield from entry["patterns"]

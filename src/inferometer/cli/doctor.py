@@ -177,6 +177,7 @@ def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
     yield f"log: {log.lines:,} lines, {log.bytes / MIB:.1f} MiB"
     if log.cut_off:
         yield "  the packed file is damaged or cut off: what follows is of its first part"
+    yield from _ending_lines(log, ended_badly)
     for phase in log.phases:
         at = "" if phase.at_s is None else f" after {phase.at_s} s of log"
         yield f"  {phase.name}{at} (line {phase.line:,})"
@@ -192,25 +193,35 @@ def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
             f"  flood: {line.line_share:.0%} of the lines, {line.byte_share:.0%} of the bytes: "
             f"{line.text}"
         )
-    yield from _ending_lines(log, ended_badly)
 
 
 def _ending_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
+    """What a reader came for stands first: the cause, what to do, and where none is known the last
+    useful lines.
+    """
+    ending = log.ending
     for failure in log.failures:
-        yield from _failure_lines(failure)
-    if log.ending is None and ended_badly and log.lines:
+        yield from _failure_lines(failure, failure is ending)
+    if ending is None and ended_badly and log.lines:
         yield "  no known failure; the last lines:"
         yield from (f"    {text}" for text in log.errors if text not in log.last)
         yield from (f"    {text}" for text in log.last)
+    elif ending is not None and not ending.says_why:
+        told = [text for text in log.errors if text != ending.text]
+        if told:
+            yield "  that line does not say why; the first exception, and the last faults:"
+            yield from (f"    {text}" for text in told)
 
 
-def _failure_lines(failure: Failure) -> Iterator[str]:
+def _failure_lines(failure: Failure, first: bool) -> Iterator[str]:
     what = f"{failure.name} (line {failure.line:,}): {failure.text}"
     if failure.served_after:
         yield f"  overcome, it served after it: {what}"
-        return
-    yield f"  failure: {what}"
-    yield f"    {failure.advice}"
+    elif failure.follows and not first:
+        yield f"  and then: {what}"
+    else:
+        yield f"  failure: {what}"
+        yield f"    {failure.advice}"
 
 
 def _fact(name: str, value: float) -> str:

@@ -36,6 +36,10 @@ class Failure:
     advice: str
     served_after: bool = False
     """The engine came to serve behind this line: whatever it was, the start went on."""
+    says_why: bool = True
+    """The line tells what failed, and not only that something did."""
+    follows: bool = False
+    """What others lead to: no cause where one stands before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,9 @@ class LogReport:
     routine: tuple[Repeated, ...] = ()
     """Lines that any sound run has many of, by the names of the table; no flood however many."""
     errors: tuple[str, ...] = ()
-    """The last lines that speak of a fault, above a warning; once it serves, those behind that."""
+    """The first exception and the last lines that speak of a fault, above a warning; once it
+    serves, those behind that.
+    """
     cut_off: bool = False
     """The packed file ends in its middle."""
     stopped: bool = False

@@ -32,10 +32,15 @@ class _Strict(BaseModel):
 class _Fact(_Strict):
     scale: int
     ranks: Literal["sum", "max"] = "max"
+    lines: Literal["last", "greatest"] = "last"
+    numbers: Literal["sum", "product"] = "sum"
+    fallback: bool = False
 
 
 class _Failure(_Strict):
     advice: str
+    follows: int = 0
+    starting: bool = False
     weaker: list[str] = []
     during: dict[str, list[str]] = {}
 
@@ -44,6 +49,7 @@ class _Table(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
     routine: list[_Strict]
+    stops: list[str]
     phases: list[_Strict]
     facts: list[_Fact]
     failures: list[_Failure]
@@ -64,13 +70,29 @@ class Pattern:
 
 
 class FailureRule(NamedTuple):
-    """One class of failure; `during` is the phase of a start that its patterns count in, if any."""
+    """One class of failure; `during` is the phase of a start that its patterns count in, if any.
+    `follows` says how far it is a thing that others lead to, `starting` that it ends starts alone.
+    """
 
     name: str
     advice: str
     pattern: Pattern
     weak: bool = False
     during: str | None = None
+    follows: int = 0
+    starting: bool = False
+
+
+class FactRule(NamedTuple):
+    """One number of a log; how its groups, its lines and its ranks come together."""
+
+    name: str
+    scale: int
+    pattern: Pattern
+    greatest: bool
+    product: bool
+    fallback: bool
+    """Counts only where no other line told the number."""
 
 
 class Hints:
@@ -85,19 +107,44 @@ class Hints:
         return any(map(text.__contains__, self._texts))
 
 
+class FailureFinder:
+    """All failures, by the texts that their lines hold: few of hundreds are tried on a line."""
+
+    def __init__(self, rules: list[FailureRule]) -> None:
+        tried: dict[str, list[tuple[int, re.Pattern[str]]]] = {}
+        for number, rule in enumerate(rules):
+            for hint, expression in rule.pattern.alternatives:
+                tried.setdefault(hint, []).append((number, expression))
+        self._rules = rules
+        self._tried = list(tried.items())
+
+    def find(self, text: str, phase: str | None, serving: bool) -> FailureRule | None:
+        """The first rule, in their order, that a line of lower case fits in a phase of a start."""
+        held = [each for hint, tried in self._tried if hint in text for each in tried]
+        for number, expression in sorted(held, key=lambda each: each[0]):
+            rule = self._rules[number]
+            if (rule.starting and serving) or rule.during not in (None, phase):
+                continue
+            if expression.search(text):
+                return rule
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """The whole table."""
 
     routine: list[tuple[str, Pattern]]
+    stops: Pattern
     phases: list[tuple[str, Pattern]]
-    facts: list[tuple[str, int, Pattern]]
+    facts: list[FactRule]
     summed: frozenset[str]
     failures: list[FailureRule]
+    """In the order of the table, the weak ones behind all others."""
+    finder: FailureFinder
     routine_hints: Hints
     fact_hints: Hints
     """Of facts and phases."""
-    failure_hints: Hints
 
 
 @cache
@@ -107,27 +154,41 @@ def known() -> Known:
     table = TypeAdapter(_Table).validate_python(yaml.safe_load(text))
     routine = [(entry.name, pattern(entry.patterns)) for entry in table.routine]
     phases = [(entry.name, pattern(entry.patterns)) for entry in table.phases]
-    facts = [(fact.name, fact.scale, pattern(fact.patterns)) for fact in table.facts]
-    failures = [rule for failure in table.failures for rule in _rules(failure)]
+    facts = [_fact(fact) for fact in table.facts]
+    stops = pattern(table.stops)
+    rules = [rule for failure in table.failures for rule in _rules(failure)]
+    failures = sorted(rules, key=lambda rule: rule.weak)
     return Known(
         routine,
+        stops,
         phases,
         facts,
         frozenset(fact.name for fact in table.facts if fact.ranks == "sum"),
         failures,
+        FailureFinder(failures),
         Hints(each for _, each in routine),
-        Hints(each for each in [*(p for _, p in phases), *(f for _, _, f in facts)]),
-        Hints(rule.pattern for rule in failures),
+        Hints([*(each for _, each in phases), *(fact.pattern for fact in facts)]),
     )
 
 
+def _fact(fact: _Fact) -> FactRule:
+    greatest, product = fact.lines == "greatest", fact.numbers == "product"
+    return FactRule(fact.name, fact.scale, pattern(fact.patterns), greatest, product, fact.fallback)
+
+
 def _rules(failure: _Failure) -> list[FailureRule]:
-    name, advice = failure.name, failure.advice
-    rules = [FailureRule(name, advice, pattern(failure.patterns))]
+    first = FailureRule(
+        failure.name,
+        failure.advice,
+        pattern(failure.patterns),
+        follows=failure.follows,
+        starting=failure.starting,
+    )
+    rules = [first]
     for phase, texts in failure.during.items():
-        rules.append(FailureRule(name, advice, pattern(texts), during=phase))
+        rules.append(first._replace(pattern=pattern(texts), during=phase))
     if failure.weaker:
-        rules.append(FailureRule(name, advice, pattern(failure.weaker), weak=True))
+        rules.append(first._replace(pattern=pattern(failure.weaker), weak=True))
     return rules
 
 

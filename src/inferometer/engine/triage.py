@@ -7,19 +7,20 @@ pattern is tried on one line of each shape only.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import math
 import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
+from inferometer.engine.logfacts import Facts
+from inferometer.engine.loglevel import level_of
 from inferometer.engine.logreport import Failure, LogPhase, LogReport, Repeated
-from inferometer.engine.patterns import FailureRule, known
+from inferometer.engine.logtext import readable, shape_of
+from inferometer.engine.patterns import known
 from inferometer.errors import InputError, Problem
 
 MAX_SHAPES = 20_000
@@ -44,18 +45,7 @@ STOP_MARK = "inferometer: the engine is asked to end"
 SERVING = "serving"
 GZIP_MAGIC = b"\x1f\x8b"
 
-_STAMP = re.compile(
-    r"[0-9][0-9](?:[0-9]{2}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}|-[0-9]{2} [0-9]{2})?"
-    r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]*)?"
-)
-_NUMBER = re.compile(r"[0-9](?:[xX][0-9a-fA-F]+|[0-9]*(?:[.,][0-9]+)*)")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_ESCAPE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-Z]|[=>@-Z\\^_])"
-)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-_RANK = re.compile(r"(?:\b|_)DP_?(\d+)")
-"""Engines of a data-parallel deployment write one log; each names its rank so."""
 _CLOCK = re.compile(r"(?<![\d:])(\d\d):(\d\d):(\d\d)(?![\d:])")
 _SINCE_START = re.compile(r"^(\d+)\.(\d\d)\.\d{3}\.\d{3} [A-Z] ")
 """llama.cpp's own: minutes, seconds, milliseconds and microseconds since it started."""
@@ -63,15 +53,13 @@ _ASKED = re.compile(r"\b(?:GET|POST|HEAD|PUT|DELETE|OPTIONS) /")
 """A line of an access log, whatever came of the request."""
 _TELLS_A_CODE = re.compile(r"\b(?:errno|code|signal)\b\W{0,3}#", re.IGNORECASE)
 """Lines of these shapes mean different things by their number."""
-_LEVEL = re.compile(
-    r"(?:[(\[][^)\]]*[)\]]\s*|[\d\-/:.,tz+]+ +)*?"
-    r"(?:\[(?P<short>[ivdtw])\]|\[?(?P<long>info|debug|verbose|trace|warn(?:ing)?)\b"
-    r"|(?P<letter>[idw]) )|\{.*\"level\": ?\"(?P<field>\w+)\""
-)
 _TROUBLE = re.compile(
     r"error|exception|fatal|critical|traceback|panic|abort|assert|fail|killed|denied|refused"
     r"|cannot|could not|unable"
 )
+_FRAME = re.compile(r"\bfile \".+\", line \d+|[\^~]{4}")
+"""Where an exception passed by, and the marks below: never what it says."""
+_RAISED = re.compile(r"(?:^|[\s\]])(?:[a-z_]\w*\.)*[a-z_]\w*(?:error|exception): ")
 DAY_S = 86_400
 HOUR_S = 3_600
 
@@ -115,6 +103,27 @@ def triage(lines: Iterable[bytes]) -> LogReport:
     return reader.report()
 
 
+class _Seen(NamedTuple):
+    """A failure, and how much its line says: `follows` as in the table."""
+
+    follows: int
+    warned: bool
+    weak: bool
+    failure: Failure
+
+    def order(self) -> tuple[bool, float, bool, int]:
+        """What is named first: a warning comes behind the errors that can tell a cause."""
+        failure = self.failure
+        behind = self.follows + (1.5 if self.warned else 0)
+        return failure.served_after, behind, self.weak, failure.line
+
+    def tells_more(self, held: _Seen) -> bool:
+        """Than the line of its class that is held."""
+        if held.failure.served_after:
+            return True
+        return (self.warned, self.weak) < (held.warned, held.weak)
+
+
 class LogReader:
     """Takes a log line by line, while it grows; `report` may be asked for at any time."""
 
@@ -128,13 +137,15 @@ class LogReader:
         self._answers: dict[str, bool] = {}
         self._phases: dict[str, LogPhase] = {}
         self._furthest: str | None = None
-        self._facts: dict[str, dict[str, float]] = {}
+        self._facts = Facts()
         self._telling: set[str] = set()
         self._silent: set[str] = set()
-        self._failures: dict[str, tuple[bool, Failure]] = {}
+        self._failures: dict[str, _Seen] = {}
         self._last: deque[tuple[str, bytes]] = deque(maxlen=64)
         self._errors: deque[tuple[str, str]] = deque(maxlen=64)
+        self._raised: str | None = None
         self._before: deque[bytes] = deque(maxlen=STAMP_LINES)
+        self._blamed: set[str] = set()
         self._stopped = False
         self._first_s: int | None = None
         self._at_s: int | None = None
@@ -171,34 +182,38 @@ class LogReader:
             for name, (count, held) in self._routine.items()
         ]
         loud = {line.text for line in repeated}
-        last = [_readable(piece) for shape, piece in self._last if shape not in loud]
+        last = [readable(piece) for shape, piece in self._last if shape not in loud]
         errors = [text for shape, text in self._errors if shape not in loud]
         return LogReport(
             lines=self._lines,
             bytes=self._bytes,
             phases=tuple(self._ordered()),
-            facts={
-                name: sum(ranks.values()) if name in known().summed else max(ranks.values())
-                for name, ranks in self._facts.items()
-            },
+            facts=self._facts.values(),
             repeated=tuple(sorted(repeated, key=lambda r: -r.count)),
             failures=self._failed(),
             last=tuple(last[-LAST_LINES:]),
             routine=tuple(sorted(routine, key=lambda r: -r.count)),
-            errors=tuple(errors[-ERROR_LINES:]),
+            errors=tuple(self._told(errors)),
             cut_off=self.cut_off,
             stopped=self._stopped,
         )
 
+    def _told(self, errors: list[str]) -> list[str]:
+        """The last ones, and before them the first exception: what follows may follow from it."""
+        last = errors[-ERROR_LINES:]
+        if self._raised is None or self._raised in last:
+            return last
+        return [self._raised, *last[1 - ERROR_LINES :]]
+
     def _take_piece(self, piece: bytes) -> None:
         key, text = piece.translate(_DIGITS), ""
         if (shape := self._keys.get(key)) is None:
-            text = _readable(piece)
+            text = readable(piece)
             shape = self._remember(key, shape_of(text))
         if not shape:
             return
         if self._answers.get(shape) is not False or shape not in self._silent:
-            text = text or _readable(piece)
+            text = text or readable(piece)
             low = text.lower()
             if (name := self._routine_of(shape, text, low)) is not None:
                 _count(self._routine, name, piece)
@@ -237,7 +252,7 @@ class LogReader:
             return False
         if not self._stopped:
             self._mark_phases(text, low)
-        return self._take_facts(text, low)
+        return self._facts.take(text, low)
 
     def _loud(self, count: int) -> bool:
         """Whether a line seen so often would push all else out of the last ones."""
@@ -261,55 +276,61 @@ class LogReader:
         return sorted(self._phases.values(), key=lambda phase: order.index(phase.name))
 
     def _failed(self) -> tuple[Failure, ...]:
-        """By the order of the table; what came before the engine served behind all else."""
-        order = [rule.name for rule in known().failures]
-        found = [failure for _, failure in self._failures.values()]
-        return tuple(sorted(found, key=lambda f: (f.served_after, order.index(f.name))))
+        """What follows from others behind them, and then by line; what came before the engine
+        served behind all else.
+        """
+        found = sorted(self._failures.values(), key=_Seen.order)
+        return tuple(seen.failure for seen in found)
 
     def _mark_phases(self, text: str, low: str) -> None:
         for name, pattern in known().phases:
             if name not in self._phases and pattern.search(low):
-                self._since([text, *map(_readable, reversed(self._before))])
+                self._since([text, *map(readable, reversed(self._before))])
                 self._phases[name] = LogPhase(name, self._lines, self._at_s)
                 self._furthest = self._ordered()[-1].name
                 if name == SERVING:
-                    self._errors.clear()
-                    self._failures = {
-                        known_as: (weak, replace(failure, served_after=True))
-                        for known_as, (weak, failure) in self._failures.items()
-                    }
+                    self._served()
+
+    def _served(self) -> None:
+        """Whatever was before: the start went on. A warning of it was no more than that."""
+        self._errors.clear()
+        self._raised = None
+        # What is said again after this is said of the run.
+        self._telling |= self._blamed
+        self._silent -= self._blamed
+        self._failures = {
+            name: seen._replace(failure=replace(seen.failure, served_after=True))
+            for name, seen in self._failures.items()
+            if not seen.warned
+        }
 
     def _fail(self, shape: str, text: str, low: str) -> None:
         """Note the first class of failure that a line shows, and whether it speaks of trouble."""
-        level = _LEVEL.match(low)
-        said = level and next(filter(None, level.groups()), "")
-        if said and said[0] in "idvt":
+        if known().stops.search(low):
+            self._stopped = True
+            self._last.append((shape, text.encode()))
             return
-        if (rule := self._failing(low)) is not None:
+        if (level := level_of(low)) == "quiet":
+            return
+        rule = known().finder.find(low, self._furthest, self._furthest == SERVING)
+        if rule is not None:
+            self._blamed.add(shape)
+            failure = Failure(
+                rule.name,
+                self._lines,
+                text,
+                rule.advice,
+                says_why=not rule.weak,
+                follows=rule.follows > 0,
+            )
+            seen = _Seen(rule.follows, level == "warning", rule.weak, failure)
             held = self._failures.get(rule.name)
-            if held is None or held[1].served_after or (held[0] and not rule.weak):
-                failure = Failure(rule.name, self._lines, text, rule.advice)
-                self._failures[rule.name] = (rule.weak, failure)
-        if not said and _TROUBLE.search(low):
+            if held is None or seen.tells_more(held):
+                self._failures[rule.name] = seen
+        if not level and _TROUBLE.search(low) and not _FRAME.search(low):
             self._errors.append((shape, text))
-
-    def _failing(self, low: str) -> FailureRule | None:
-        if not known().failure_hints.may_be_in(low):
-            return None
-        for rule in known().failures:
-            if rule.during in (None, self._furthest) and rule.pattern.search(low):
-                return rule
-        return None
-
-    def _take_facts(self, text: str, low: str) -> bool:
-        """Numbers of a line, each for the data-parallel rank that wrote it, the latest counts."""
-        found_any = False
-        for name, scale, pattern in known().facts:
-            if (found := pattern.search(low)) and (value := _sum(found.groups())) is not None:
-                rank = _RANK.search(text)
-                self._facts.setdefault(name, {})[rank[1] if rank else "0"] = value * scale
-                found_any = True
-        return found_any
+            if self._raised is None and _RAISED.search(low):
+                self._raised = text
 
     def _since(self, lines: Iterable[str]) -> None:
         """Seconds from the log's first stamp to that of the first line which has one; a day has
@@ -328,30 +349,9 @@ class LogReader:
                 return
 
 
-def shape_of(text: str) -> str:
-    """A line without what differs each time: its stamp is dropped, each number becomes `#`."""
-    return _NUMBER.sub("#", _STAMP.sub("", text)).strip()
-
-
 def _count(table: dict[str, list[int]], name: str, piece: bytes) -> int:
     if (counted := table.get(name)) is None:
         counted = table.setdefault(name, [0, 0])
     counted[0] += 1
     counted[1] += len(piece) + 1
     return counted[0]
-
-
-def _sum(groups: Sequence[str | None]) -> float | None:
-    """Of the numbers that a pattern found; None where one of them is none, however it looks."""
-    with contextlib.suppress(ValueError):
-        total = sum(float(number.replace(",", "")) for number in groups if number is not None)
-        return total if math.isfinite(total) else None
-    return None
-
-
-def _readable(piece: bytes) -> str:
-    """The text of a piece, without what tells a terminal to do something."""
-    text = piece.decode("utf-8", "replace")
-    if not text.isprintable():
-        text = _CONTROL.sub("", _ESCAPE.sub("", text).replace("\t", " ")).strip()
-    return text
