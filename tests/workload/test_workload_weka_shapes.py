@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from test_workload_sessionfile import written
 from test_workload_weka import lost, problems_of, request, trace, write
 
 from inferometer.clock import NS
@@ -48,12 +49,14 @@ def test_a_list_without_ids_says_nothing_of_whole_blocks(tmp_path: Path) -> None
     assert [len(turn.block_ids) for turn in session.turns] == [2, 0, 3, 0]
     assert (corpus.report.hash_none, corpus.report.hash_floor) == (1, 3)
     assert {turn.agent for turn in session.turns} == {"root"}, "nothing tells of another agent"
+    (again,) = read_corpus(written([session], tmp_path)).sessions
+    assert [len(turn.block_ids) for turn in again.turns] == [2, 0, 3, 0]
 
 
 def test_a_whole_number_with_a_point_is_an_integer(tmp_path: Path) -> None:
     """Tables with gaps write their columns so."""
     nested = lost(8, request(0), status="completed", duration_ms=3000.0, total_tokens=7.0)
-    rows = trace(request(0, 130.0, out=5.0), nested, request(9), block_size=64.0)
+    rows = trace({**request(0, out=5.0), "in": 130.0}, nested, request(9), block_size=64.0)
     corpus = read_corpus(write(tmp_path, rows))
     (session,) = corpus.sessions
     turn = session.turns[0]
