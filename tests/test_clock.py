@@ -36,6 +36,17 @@ def test_sleepers_wake_in_order_and_a_past_deadline_returns_at_once() -> None:
     assert woken == [("past", 0), ("soon", 3), ("late", 5)]
 
 
+@pytest.mark.parametrize("seconds", [12113.0649999985, 5e-10, 2.5e-9, 86_400 * 90 + 0.1])
+def test_a_timer_between_two_nanoseconds_is_reached(seconds: float) -> None:
+    loop = VirtualLoop()
+
+    async def main() -> float:
+        await asyncio.wait([loop.create_future()], timeout=seconds)
+        return loop.time()
+
+    assert run_virtual(main(), loop) == pytest.approx(seconds, rel=1e-12, abs=1e-9)
+
+
 def test_a_wait_that_nothing_can_end_is_an_error() -> None:
     loop = VirtualLoop()
 

@@ -62,8 +62,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual_ns
 
     def jump(self, seconds: float) -> None:
-        """Move the clock on to the timer that is `seconds` away."""
-        self._virtual_ns = max(self._virtual_ns, round(self._virtual_ns + seconds * NS))
+        """Move the clock on to the timer that is `seconds` away; by a nanosecond at least, as one
+        between two of them would never be reached.
+        """
+        self._virtual_ns += max(1, round(seconds * NS))
 
 
 class _JumpingSelector(selectors.DefaultSelector):

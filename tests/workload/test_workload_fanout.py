@@ -7,13 +7,15 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer.clock import NS
 from inferometer.core import Turn
-from inferometer.workload import ReadOptions, read_corpus
-from inferometer.workload.fanout import NEAR_NS, Call, FanOut, recover
+from inferometer.workload import ReadOptions, fanout, read_corpus
+from inferometer.workload.fanout import NEAR_NS, Call, FanOut, _Sharing, recover
+from inferometer.workload.hashes import Ids, shared_prefix
 
 
 def call(start: float, end: float, *runs: tuple[int, int]) -> Call:
@@ -94,7 +96,52 @@ def test_a_request_that_takes_no_time_is_beside_what_is_open_at_its_instant() ->
 
 def test_requests_without_blocks_are_told_apart_by_time_alone() -> None:
     assert chains(call(0, 1), call(2, 3), call(2.5, 4)) == [0, 0, 1]
+    # One between two turns of an agent is no other agent; one with blocks of its own is.
+    root = call(0, 1, (0, 30)), call(4, 5, (0, 40))
+    assert chains(root[0], call(2, 3), root[1]) == [0, 0, 0]
+    assert chains(root[0], call(2, 3, (500, 20)), root[1]) == [0, 1, 0]
+    assert chains(root[0], call(2, 4.5), root[1]) == [0, 1, 0]
     assert recover([]) == FanOut((), 0, 0, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.lists(st.integers(0, 2)))))
+def test_what_requests_share_is_what_their_ids_say(raw: list[tuple[int, int, list[int]]]) -> None:
+    contexts: list[list[int]] = []
+    for back, kept, more in raw:
+        before = contexts[-1 - back % len(contexts)] if contexts else []
+        contexts.append(before[: len(before) - kept % (len(before) + 1)] + more)
+    calls = [Call(n, n, np.array(ids, np.int64)) for n, ids in enumerate(contexts)]
+    sharing = _Sharing(calls)
+    for index, one in enumerate(calls):
+        alone = sharing.advance(index)
+        wanted = [shared_prefix(other.block_ids, one.block_ids) for other in calls[:index]]
+        assert sharing.now[:index].tolist() == wanted
+        if alone:
+            assert wanted[-1] == len(calls[index - 1].block_ids)
+            assert wanted[-1] > max(wanted[:-1], default=0)
+
+
+def test_many_agents_in_turn_are_compared_along_one_path_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not with every request before, of which a session of 3,000 turns has many."""
+    compared = 0
+
+    def counted(left: Ids, right: Ids) -> int:
+        nonlocal compared
+        compared += 1
+        return shared_prefix(left, right)
+
+    monkeypatch.setattr(fanout, "shared_prefix", counted)
+    calls = [
+        call(
+            n, n + 4.9, (0, 50), (1000 * (n % 5 + 1), 5 + n // 5 % 10), (10**5 * (n % 5 + 1) + n, 1)
+        )
+        for n in range(400)
+    ]
+    found = recover(calls)
+    assert found.parallel >= 4
+    assert compared < 20 * len(calls)
 
 
 spans = st.tuples(st.integers(0, 40), st.integers(0, 8), st.integers(0, 3), st.integers(0, 6))

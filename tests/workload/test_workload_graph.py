@@ -128,6 +128,12 @@ def root_row(t: float, api_time: float = 10.0) -> dict[str, Any]:
         ([root_row(0), subagent(60, 50), subagent(90, 80), root_row(95)], True),
         # Nothing follows and both readings fit: the end, as it leaves no pause before the launch.
         ([root_row(0), subagent(60, 50)], True),
+        # Its requests begin after its `t`, which so is not its end; the parent goes on meanwhile.
+        ([root_row(0, 1), subagent(20, 9, 20, 27), root_row(24), root_row(40)], False),
+        # They are over by its `t`; read as its start, they would begin before it.
+        ([root_row(0, 15), subagent(20, 9, 12, 18), root_row(40)], True),
+        # Both readings fail: it cannot have been launched before the trace began.
+        ([root_row(0, 1), subagent(2, 9, 0, 7), root_row(6), root_row(14)], False),
         # In the background there is no duration to tell by.
         ([root_row(0), subagent(10, 50, status="async_launched"), root_row(20)], True),
     ],
@@ -144,9 +150,10 @@ def test_what_the_stamp_of_a_subagent_is(rows: list[dict[str, Any]], at_end: boo
         (subagent(160, 60, 100, 120), True, 100, 0),  # absolute
         (subagent(100, 60, 0.5, 20), False, 100, 100),
         (subagent(100, 60, 100.5, 120), False, 100, 0),
-        (subagent(100, None, 2, 20), True, 100, 100),  # no duration: nearer to the launch
+        (subagent(100, None, 2, 20), True, 79, 79),  # no duration: it ended with its last request
+        (subagent(100, None, 2, 20), False, 100, 100),
         (subagent(100, None, 101, 120), True, 100, 0),
-        (subagent(4, None, 3, 9), True, 4, 0),  # both fit: 1 s from the launch against 3 s
+        (subagent(4, None, 3, 9), True, 3, 0),  # both fit: 1 s from the launch against 3 s
     ],
 )
 def test_time_base_of_a_subagent(
@@ -154,7 +161,7 @@ def test_time_base_of_a_subagent(
 ) -> None:
     spans = intervals(row["requests"], Counter())
     expected = (nanoseconds(launch_s), nanoseconds(offset_s))
-    assert run_of(row, spans, at_end)[:2] == expected
+    assert run_of(row, spans, at_end, 0)[:2] == expected
 
 
 def test_intervals_are_exact_nanoseconds() -> None:

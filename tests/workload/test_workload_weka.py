@@ -172,8 +172,8 @@ def test_a_directory_is_read_in_order_of_names(tmp_path: Path) -> None:
             "requests[1].in: expected an integer from 0 to 100000000 (tokens), got True",
         ),
         (
-            {"in": 130.0},
-            "requests[1].in: expected an integer from 0 to 100000000 (tokens), got 130.0",
+            {"in": 130.5},
+            "requests[1].in: expected an integer from 0 to 100000000 (tokens), got 130.5",
         ),
         (
             {"out": "5"},

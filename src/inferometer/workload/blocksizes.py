@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inferometer.errors import InputError
-from inferometer.workload.files import content, kind_of, lines
+from inferometer.workload.files import texts
 
 _SIZE = re.compile(rb'"block_size"\s*:\s*([0-9]{1,9})')
 _TRACE = re.compile(rb'"requests"\s*:')
@@ -31,12 +31,8 @@ def most_common_size(files: Sequence[Path]) -> int | None:
 
 def _sizes(file: Path) -> Iterator[int]:
     """One a session. Of our own format the first line says it for all of the file."""
-    if kind_of(file) != ".jsonl":
-        texts: Iterator[bytes] = iter([content(file)])
-    else:
-        texts = (line for _, line in lines(file))
     size = None
-    for text in texts:
+    for _, text in texts(file):
         match = _SIZE.search(text)
         if match is not None and _HEADER.search(text):
             size = int(match[1])

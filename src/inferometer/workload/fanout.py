@@ -69,7 +69,8 @@ def recover(calls: Sequence[Call]) -> FanOut:
        off there. A request that goes on from none begins one that branches off nowhere.
     3. A chain is an agent of its own where the recording shows two at work: it overlaps the agent
        it branched off from (the scope's own where it branches off nowhere), or that one went on
-       later from where it was before. Else it is the same agent with another context.
+       later from where it was before, and the chain has blocks to tell by. Else it is the same
+       agent with another context.
     """
     before = _links(calls)
     chains = _chains(before)
@@ -103,8 +104,9 @@ def _links(calls: Sequence[Call]) -> list[_Link | None]:
 class _Sharing:
     """Leading blocks that a request shares with each earlier one, request by request.
 
-    Its own number with the one before it settles most: where that and the other's number with the
-    one before differ, the lesser is the answer.
+    Requests are a tree: each hangs below the one with which it shares most, at the block where they
+    part. So another one is compared along one path only; what hangs off that path shares with it
+    what the place on the path does, or less by where it hangs.
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
@@ -113,30 +115,62 @@ class _Sharing:
         self.now = np.zeros(len(calls), np.int64)
         """int64[number of the request], and more behind them that mean nothing."""
         self._most = 0
+        self._above: list[int] = []
+        """What each request hangs below; itself where it shares nothing with any before it."""
+        self._depth: list[int] = []
+        """Blocks that they share."""
+        self._branches: dict[tuple[int, int, int], int] = {}
+        """By what it hangs below (-1: nothing), the blocks shared and the next id: a request."""
 
     def advance(self, index: int) -> bool:
         """Go on to a request. Whether it keeps all blocks of the one before it, and of any other
         fewer than those."""
-        if not index:
-            return False
-        ids, before = self._calls[index].block_ids, self._calls[index - 1].block_ids
+        ids = self._calls[index].block_ids
+        before = self._calls[index - 1].block_ids if index else ids[:0]
         last = shared_prefix(before, ids)
         alone = last > self._most
-        if not alone:
-            self._compare(index - 1, last, ids)
-        self.now[index - 1] = last
-        self._most = max(self._most, last)
+        if alone:
+            self._hang(index, index - 1, last)
+            self.now[index - 1] = self._most = last
+        else:
+            path = self._path(ids)
+            above, depth = next(reversed(path.items()), (-1, 0))
+            self.now[:index] = self._along(path)
+            self._hang(index, above, depth)
+            self._most = depth
         return alone and last == len(before)
 
-    def _compare(self, count: int, last: int, ids: Ids) -> None:
-        """The numbers of the first `count` requests, where not all are below `last`."""
-        shared = self.now[:count]
-        equal = (shared == last) & (self.lengths[:count] > last)
-        np.minimum(shared, last, out=shared)
-        if len(ids) > last:
-            for other in np.flatnonzero(equal).tolist():
-                shared[other] += shared_prefix(self._calls[other].block_ids[last:], ids[last:])
-        self._most = int(shared.max(initial=0))
+    def _path(self, ids: Ids) -> dict[int, int]:
+        """The requests along which the ids lie in the tree, each with the blocks it shares."""
+        found: dict[int, int] = {}
+        at, depth = -1, 0
+        while depth < len(ids):
+            below = self._branches.get((at, depth, int(ids[depth])))
+            if below is None:
+                break
+            at = below
+            depth += shared_prefix(self._calls[at].block_ids[depth:], ids[depth:])
+            found[at] = depth
+        return found
+
+    def _along(self, path: dict[int, int]) -> list[int]:
+        """Blocks shared with every request so far."""
+        found: list[int] = []
+        for index, (above, depth) in enumerate(zip(self._above, self._depth, strict=True)):
+            shared = path.get(index)
+            if shared is None:
+                shared = found[above] if depth else 0
+                if shared > depth:
+                    shared = depth
+            found.append(shared)
+        return found
+
+    def _hang(self, index: int, above: int, depth: int) -> None:
+        self._above.append(above if depth else index)
+        self._depth.append(depth)
+        ids = self._calls[index].block_ids
+        if depth < len(ids):
+            self._branches[above, depth, int(ids[depth])] = index
 
 
 def _chains(before: Sequence[_Link | None]) -> list[_Chain]:
@@ -177,7 +211,11 @@ def _agents(calls: Sequence[Call], chains: Sequence[_Chain]) -> tuple[list[int],
         # A chain that takes no time is still at work at its instant.
         span = Call(start_ns, max(_end(calls, chain), start_ns + 1), calls[0].block_ids)
         after = [] if parent is None else [m for m in owners[parent].members if m > parent]
-        if _beside(calls, sent[agent], span) or _resumed(calls, sent[agent], after, span):
+        # Without a block nothing but an overlap tells of another agent.
+        shown = any(len(calls[member].block_ids) for member in chain.members)
+        if _beside(calls, sent[agent], span) or (
+            shown and _resumed(calls, sent[agent], after, span)
+        ):
             agent = len(sent)
             sent.append([])
         elif chain is not chains[0] and agent == 0:

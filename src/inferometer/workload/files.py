@@ -57,6 +57,21 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, text
 
 
+def texts(file: Path) -> Iterator[tuple[int | None, bytes]]:
+    """(line, text) of every JSON text of a file: one a line of a `.jsonl`, and of any file whose
+    first line is a whole object and not the last; else the file as one, without a line.
+    """
+    if kind_of(file) == ".jsonl":
+        yield from lines(file)
+        return
+    whole = content(file)
+    end = whole.find(b"\n") + 1
+    if whole[:end].rstrip().endswith(b"}") and whole[end:].strip():
+        yield from lines(file)
+    elif whole.strip():
+        yield None, whole
+
+
 def content(file: Path) -> bytes:
     """All bytes of a file, unpacked."""
     with _opened(file) as stream:

@@ -17,19 +17,17 @@ from inferometer.clock import NS
 from inferometer.core import Session
 from inferometer.errors import Problem
 from inferometer.workload.fanout import Call, recover
-from inferometer.workload.files import content, kind_of, lines
+from inferometer.workload.files import texts
 from inferometer.workload.graph import ROOT, Recorded, RecordedAgent, build_graph
 from inferometer.workload.hashes import Ids, Parsed, kept_once
 from inferometer.workload.reading import Placed, Reader, Reading
 from inferometer.workload.weka_schema import EXTRA, IDS, Row, TraceCheck, has_no_end, is_subagent
 from inferometer.workload.weka_times import (
-    Around,
     Interval,
-    Run,
     intervals,
     is_background,
+    joining,
     run_of,
-    run_without_end,
     stamped_at_end,
 )
 
@@ -45,9 +43,9 @@ def _claims(head: bytes) -> bool:
 
 
 def _read(file: Path, reading: Reading) -> Iterator[Placed]:
-    """A session a file, or one a line of a .jsonl."""
+    """A session a file, or one a line."""
     found = False
-    for line, text in _texts(file):
+    for line, text in texts(file):
         found = True
         session = _trace(text, str(file), line, reading)
         if session is not None:
@@ -57,13 +55,6 @@ def _read(file: Path, reading: Reading) -> Iterator[Placed]:
 
 
 WEKA = Reader("weka", _claims, _read)
-
-
-def _texts(file: Path) -> Iterator[tuple[int | None, bytes]]:
-    if kind_of(file) == ".jsonl":
-        yield from lines(file)
-    elif (text := content(file)).strip():
-        yield None, text
 
 
 def _trace(text: bytes, file: str, line: int | None, reading: Reading) -> Session | None:
@@ -136,38 +127,22 @@ class _Below:
         if EXTRA in row:  # an agent has no place of its own: its first request takes them along
             requests[0] = {**requests[0], EXTRA: {**requests[0].get(EXTRA, {}), AGENT: row[EXTRA]}}
         own = intervals(requests, tally)
-        run = self._run(row, own, at_end, _around(spans, before))
+        ended_ns = max((span.end_ns for span in spans[:before]), default=0)
+        run = run_of(row, own, at_end, ended_ns)
+        join = None if is_background(row) else joining(spans, before, run.end_ns)
         tally["subagents"] += 1
+        tally["ends_inferred"] += has_no_end(row)
         tally["nested_relative" if run.offset_ns == run.launch_ns else "nested_absolute"] += 1
-        if is_background(row) or not run.joined:
+        if is_background(row) or (join is None and before < len(spans)):
             tally["background_subagents"] += 1
         else:
             tally["stamped_at_end" if at_end else "stamped_at_start"] += 1
         moved = [Interval(start + run.offset_ns, end + run.offset_ns, k) for start, end, k in own]
-        alone = is_background(row) or not run.joined or before == len(spans)
         name = f"{parent}/{_kind(row)}-{len(self.agents) + 1}"
-        self.agents.append(
-            RecordedAgent(
-                name,
-                self._scope.requests(requests, moved),
-                run.launch_ns,
-                None if alone else before,
-                parent,
-            )
-        )
+        made = self._scope.requests(requests, moved)
+        self.agents.append(RecordedAgent(name, made, run.launch_ns, join, parent))
         shifted = [{**each, "t": each["t"] + run.offset_ns / NS} for each in rows]
         self.add(name, shifted, moved)
-
-    def _run(self, row: Row, own: Sequence[Interval], at_end: bool, around: Around) -> Run:
-        if not has_no_end(row):
-            return run_of(row, own, at_end)
-        self._scope.reading.tally["ends_inferred"] += 1
-        return run_without_end(row, own, at_end, around)
-
-
-def _around(spans: Sequence[Interval], before: int) -> Around:
-    ended_ns = max((span.end_ns for span in spans[:before]), default=0)
-    return Around(ended_ns, spans[before].start_ns if before < len(spans) else None)
 
 
 def _kind(row: Row) -> str:

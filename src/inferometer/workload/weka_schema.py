@@ -19,7 +19,8 @@ Row = Mapping[str, Any]
 """A JSON object; once checked, its known fields have the types that this module demands."""
 
 IDS = "_ids"
-"""Key under which a checked request holds its `hash_ids` as int64[n]."""
+"""Key under which a checked request holds its `hash_ids` as int64[n]; None where it has none: a
+list without ids says nothing of a prompt of whole blocks."""
 
 
 EXTRA = "_extra"
@@ -71,6 +72,11 @@ def _is_tokens(value: object) -> bool:
 
 def _is_positive(value: object) -> bool:
     return _is_int(value, 1)
+
+
+def _whole(value: object) -> object:
+    """An integer that was written with a point, as tables with gaps write it; else the value."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _or_null(accepts: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -245,9 +251,11 @@ class TraceCheck:
             shown = "" if isinstance(got, list) else f", got {_shown(got)}"
             self.fault(f"{path}.hash_ids", what + shown)
         elif size is not None and _is_tokens(row.get("in")):
-            if (wrong := misfit(len(ids), row["in"], size)) is not None:
+            unsaid = not len(ids) and row["in"] >= size
+            wrong = None if unsaid else misfit(len(ids), row["in"], size)
+            if wrong is not None:
                 self.fault(f"{path}.hash_ids", wrong)
-            row[IDS] = ids
+            row[IDS] = None if unsaid else ids
             row["hash_ids"] = ()  # a list takes eight times as much
 
     def _same_size(self, row: Row, path: str, size: Any) -> None:
@@ -265,6 +273,8 @@ class TraceCheck:
                     self.fault(prefix + field.name, f"missing; expected {field.expected}")
             elif field.accepts(row[field.name]):
                 continue
+            elif field.accepts(whole := _whole(row[field.name])):
+                row[field.name] = whole
             elif not field.used:
                 self.unknown[f"{kind}{field.name} (not {field.expected})"] += 1
                 extra[field.name] = row[field.name]

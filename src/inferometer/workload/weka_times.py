@@ -16,6 +16,8 @@ from inferometer.workload.weka_schema import BACKGROUND, CLOCK_S, Row, is_subage
 
 TOLERANCE_NS = round(CLOCK_S * NS)
 """Recorders write `t` of a root request in whole seconds."""
+OWN_WEIGHT = 2
+"""What a sub-agent's own requests say of its `t` counts for more than what its parent did."""
 
 
 class Interval(NamedTuple):
@@ -27,12 +29,13 @@ class Interval(NamedTuple):
 
 
 class Run(NamedTuple):
-    """When a sub-agent was launched, and the offset that makes its times those of the trace."""
+    """When a sub-agent was launched, the offset that makes its times those of the trace, and when
+    it ended.
+    """
 
     launch_ns: int
     offset_ns: int
-    joined: bool = True
-    """Whether the parent may have waited for it."""
+    end_ns: int
 
 
 def nanoseconds(seconds: float) -> int:
@@ -62,9 +65,11 @@ def stamped_at_end(rows: Sequence[Row], root: Sequence[Interval]) -> bool:
     """Whether `t` of the trace's joined sub-agents is when they ended, not when they started.
 
     `rows` are the root requests and sub-agents ordered by `t`, `root` the intervals of the former.
-    A sub-agent starts once the turn that launches it has ended, and ends before its parent goes on.
-    Each reading is tested on every sub-agent with a duration; the one that fails less often holds,
-    and the end where both do as well: it puts the launch nearer to the turn that caused it.
+    A sub-agent starts once the turn that launches it has ended, and ends before its parent goes on;
+    requests whose times cannot count from its launch lie within its run. Each reading is tested on
+    every sub-agent with a duration, and the one that fails less often holds. Where neither fails it
+    is the end, which puts the launch nearer to the turn that caused it; where both fail as often,
+    the start: a parent may go on beside its sub-agent, and launches none before its time.
     """
     fails_as_start = fails_as_end = before = 0
     for row in rows:
@@ -72,63 +77,79 @@ def stamped_at_end(rows: Sequence[Row], root: Sequence[Interval]) -> bool:
             before += 1
         elif (length := _length(row)) is not None:
             stamp = nanoseconds(row["t"])
+            within_start, within_end = _within(row, stamp, length)
             launched_after = max((interval.end_ns for interval in root[:before]), default=0)
-            fails_as_end += stamp - length < launched_after - TOLERANCE_NS
+            early = stamp - length < launched_after - TOLERANCE_NS
+            fails_as_end += early + OWN_WEIGHT * (within_start and not within_end)
             resumed = root[before].start_ns if before < len(root) else None
-            fails_as_start += resumed is not None and resumed < stamp + length - TOLERANCE_NS
-    return fails_as_end <= fails_as_start
+            late = resumed is not None and resumed < stamp + length - TOLERANCE_NS
+            fails_as_start += late + OWN_WEIGHT * (within_end and not within_start)
+    return fails_as_end < fails_as_start or not fails_as_end
 
 
-def run_of(row: Row, nested: Sequence[Interval], at_end: bool) -> Run:
-    """Launch and time base of a sub-agent; `nested` are its requests in their own base, not empty.
+def _within(row: Row, stamp: int, length: int) -> tuple[bool, bool]:
+    """Whether times of the trace put a sub-agent's requests within its run, its `t` read as its
+    start and as its end; (True, True) where their times may count from its launch, or it has none.
+    """
+    own = [each for each in row.get("requests") or () if not is_subagent(each)]
+    first = min((nanoseconds(each["t"]) for each in own), default=0)
+    last = max((nanoseconds(each["t"] + (each.get("api_time") or 0)) for each in own), default=0)
+    if last <= length + TOLERANCE_NS:
+        return True, True
+    launches = (stamp, stamp - length)
+    as_start, as_end = (
+        first >= launch - TOLERANCE_NS and last <= launch + length + TOLERANCE_NS
+        for launch in launches
+    )
+    return as_start, as_end
+
+
+def run_of(row: Row, nested: Sequence[Interval], at_end: bool, ended_ns: int) -> Run:
+    """Launch, time base and end of a sub-agent; `nested` are its requests in their own base, not
+    empty. `ended_ns` is when the parent's turns before it had ended (0: there is none), in the
+    parent's time base.
 
     A time base fits when the requests lie within the sub-agent's run; where both bases fit, or
     none, the one holds under which the first request is nearer to the launch.
     """
     length = _length(row)
+    if length is None and not is_background(row):
+        return _run_without_length(row, nested, at_end, ended_ns)
     stamp = nanoseconds(row["t"])
     first, last = nested[0].start_ns, max(interval.end_ns for interval in nested)
-    if length is None and at_end and not is_background(row) and first <= TOLERANCE_NS:
-        # Times from its launch on: it ran until its last request had ended.
-        length = last
     launch = max(0, stamp - length) if at_end and length is not None else stamp
     room = None if length is None else length + TOLERANCE_NS
     relative_fits = room is None or last <= room
     absolute_fits = first >= launch - TOLERANCE_NS and (room is None or last <= launch + room)
     nearer_relative = first <= abs(first - launch)
     relative = relative_fits if relative_fits != absolute_fits else nearer_relative
-    return Run(launch, launch if relative else 0)
+    end = stamp if at_end else launch + (length or 0)
+    return Run(launch, launch if relative else 0, end)
 
 
-class Around(NamedTuple):
-    """What its parent did around a sub-agent: when the turns before it had ended (0: there is
-    none), and when the next one began (None likewise). In the parent's time base.
-    """
-
-    ended_ns: int
-    resumed_ns: int | None
-
-
-def run_without_end(row: Row, nested: Sequence[Interval], at_end: bool, around: Around) -> Run:
-    """The run of a sub-agent that says neither how long it ran nor how it ended.
+def _run_without_length(row: Row, nested: Sequence[Interval], at_end: bool, ended_ns: int) -> Run:
+    """The run of a sub-agent that came back and does not say after how long.
 
     It ended with its last request. Its `t` is when it ended, where that is so of the others of its
-    parent and leaves it a launch after the turns before; else its launch. Then the parent waited
-    for it if its next turn did not begin before that end.
+    parent and leaves it a launch after the turns before; else its launch.
     """
     stamp = nanoseconds(row["t"])
     first, last = nested[0].start_ns, max(interval.end_ns for interval in nested)
-    earliest = around.ended_ns - TOLERANCE_NS
+    earliest = ended_ns - TOLERANCE_NS
     if first > TOLERANCE_NS and abs(first - stamp) < first and first >= earliest:
-        launch, offset, end = first, 0, last
-    elif at_end and stamp - last >= earliest:
-        launch = offset = max(0, stamp - last)
-        end = stamp
-    else:
-        launch = offset = stamp
-        end = stamp + last
-    resumed = around.resumed_ns
-    return Run(launch, offset, resumed is None or resumed >= end - TOLERANCE_NS)
+        return Run(min(first, stamp), 0, last)
+    if at_end and stamp - last >= earliest:
+        launch = max(0, stamp - last)
+        return Run(launch, launch, stamp)
+    return Run(stamp, stamp, stamp + last)
+
+
+def joining(spans: Sequence[Interval], before: int, end_ns: int) -> int | None:
+    """The first of a parent's requests from number `before` on that began when a sub-agent had
+    ended, up to the second to which times are recorded; None where there is none.
+    """
+    later = range(before, len(spans))
+    return next((i for i in later if spans[i].start_ns >= end_ns - TOLERANCE_NS), None)
 
 
 def is_background(row: Row) -> bool:
