@@ -48,7 +48,9 @@ def _refuse_idle_options(files: bool) -> None:
             raise click.UsageError(f"{parameter.opts[0]} goes only {where} FILES")
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    short_help="Predict points with the built-in engine, in virtual time.", epilog=EXAMPLES
+)
 @click.argument("files", nargs=-1)
 @declared_options
 @click.option(

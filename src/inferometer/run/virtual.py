@@ -93,9 +93,11 @@ def engine_options(job: Job) -> EngineOptions:
     """The built-in engine's options of a plan; an InputError where it is another engine."""
     command, argv = ("inferometer", "engine", "simulated"), job.plan.argv
     if argv[: len(command)] != command:
+        point = job.point
         raise InputError(
-            f"{job.point.config}: only the built-in engine runs in virtual time, "
-            f"and this config's framework is {job.point.framework!r}"
+            f"{point.config}: only the built-in engine runs in virtual time, and this config's "
+            f"framework is {point.framework!r}; its model and GPU can be predicted without files: "
+            f"--model {point.model} --gpu {point.hardware} --tp {point.parallelism.tp}"
         )
     # No socket is opened: the site's values only have to be of the right form.
     site = {"port": "0", "host": "127.0.0.1", "model_path": ""}
