@@ -13,6 +13,7 @@ import pytest
 from command_line import SMALL, Said, call
 
 from inferometer.cli.main import cli, main
+from inferometer.store.journal import Journal
 from webserver import Quiet, serving
 
 MASTER = """\
@@ -321,6 +322,19 @@ def test_a_fault_of_the_disk_is_the_user_s(
     monkeypatch.setattr(cli, "main", Mock(side_effect=fault))
     said = call("show")
     assert (said.code, said.out, said.err) == (4, "", f"error: {told}\n")
+
+
+def test_a_disk_that_fills_up_ends_a_prediction_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr(Journal, "flush", tried)
+    many = [*SMALL[:-6], "--requests", "2000", "--warmup", "1", "--concurrency", "8"]
+    said = call("predict", *many, "--out", tmp_path / "out")
+    assert (said.code, said.out) == (4, "")
+    assert "Traceback" not in said.err
+    assert said.err.splitlines()[1:] == ["error: No space left on device"]
+    assert tried.call_count < 10
 
 
 def test_a_fault_of_our_own_sockets_is_not_dressed_up(monkeypatch: pytest.MonkeyPatch) -> None:
