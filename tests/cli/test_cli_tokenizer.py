@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from command_line import call
 
-from inferometer.engine.place import free_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.store import RunDir
+from referee import free_port
 
 
 @pytest.mark.sockets

@@ -14,7 +14,6 @@ from marked import NAME, marked, new_mark, until
 from sweep_setup import Files, Seen, make_sweep, write_files
 
 from inferometer.core import Result
-from inferometer.engine.place import free_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import InferometerError, Interrupted
 from inferometer.plan import Selection
@@ -23,6 +22,7 @@ from inferometer.run.jobs import NO_OVERRIDES, AdHoc, Overrides, jobs_of_flags, 
 from inferometer.run.site import Site
 from inferometer.run.sweep import Outcome, run_sweep
 from inferometer.store import PointDir, RunDir
+from referee import free_port
 
 pytestmark = pytest.mark.sockets
 
