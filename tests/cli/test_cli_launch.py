@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,20 @@ def test_several_points_are_an_error_that_lists_them(files: tuple[str, ...]) -> 
     assert "--conc 8 --tp 1" in none.err
 
 
+def test_a_key_alone_is_told_what_to_choose_from(files: tuple[str, ...]) -> None:
+    said = call("launch", KEY, *files)
+    assert (said.code, said.out) == (2, "")
+    assert "points are left; choose with --conc, --tp" in said.err
+    assert {"--conc 4", "--conc 8"} <= set(re.findall(r"--conc \d+", said.err))
+
+
+def test_a_long_list_of_points_ends_with_their_number(files: tuple[str, ...]) -> None:
+    Path(files[1]).write_text(MASTER.replace("[4, 8]", str(list(range(1, 90)))))
+    lines = call("launch", KEY, *files).err.splitlines()
+    assert len(lines) == 1 + 40 + 1
+    assert re.fullmatch(r"error:   and \d+ more \(`plan` shows all\)", lines[-1])
+
+
 def test_a_point_that_is_declared_twice_is_one(files: tuple[str, ...]) -> None:
     master = Path(files[1])
     master.write_text(MASTER.replace("[4, 8]", "[4, 8, 4]"))
@@ -175,6 +190,7 @@ def test_explain_without_a_name_tells_everything(files: tuple[str, ...]) -> None
     keys = [line.split(" = ")[0] for line in said.out.splitlines() if not line.startswith(" ")]
     assert {"image", "command", "argv.--config.tp", "files.a.json.port"} <= set(keys)
     assert {"router", "client.grace_s", "workload.isl", "env.WHERE"} <= set(keys)
+    assert "workload.rate = null" in said.out.splitlines()
     assert "argv.--seqs" not in keys
     sections = [key.split(".")[0] for key in keys]
     assert sections == sorted(sections, key=list(dict.fromkeys(sections)).index)

@@ -14,6 +14,7 @@ import pytest
 from command_line import SMALL, Said, call
 
 from inferometer.cli.main import cli, main
+from inferometer.store.journal import Journal
 from webserver import Quiet, serving
 
 MASTER = """\
@@ -117,10 +118,48 @@ def test_files_that_are_not_there_are_all_named(tmp_path: Path) -> None:
 
 def test_master_files_need_runners_and_the_quickstart_has_its_own(tmp_path: Path) -> None:
     write(tmp_path)
+    (tmp_path / "runners.yaml").rename(tmp_path / "machines.yaml")
     found = errors(call("run", tmp_path / "master.yaml"))
-    assert found == ["--runners FILE is needed with master files"]
+    why = "the master files have no runners.yaml beside them"
+    assert found == [f"--runners FILE is needed: {why}"]
     found = errors(call("run", "quickstart", "--runners", tmp_path / "runners.yaml"))
     assert found == ["--runners goes only with master files; quickstart has its own"]
+
+
+def test_the_runner_file_beside_the_master_files_is_taken(tmp_path: Path) -> None:
+    write(tmp_path)
+    said = call("plan", tmp_path / "master.yaml", "--format", "json")
+    assert (said.code, said.out.count("\n")) == (0, 2)
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other)
+    found = errors(call("plan", tmp_path / "master.yaml", other / "master.yaml"))
+    assert found == ["--runners FILE is needed: the master files lie in several directories"]
+
+
+def test_a_word_that_is_mistyped_is_no_missing_runner_file() -> None:
+    found = errors(call("plan", "newr", "quickstrt"))
+    assert found == [
+        "newr: no such file or directory; did you mean 'newer'?",
+        "quickstrt: no such file or directory; did you mean 'quickstart'?",
+    ]
+
+
+def test_a_runner_and_a_master_file_that_changed_places_are_two_lines(tmp_path: Path) -> None:
+    write(tmp_path, RUNNERS, MASTER)
+    assert errors(run(tmp_path)) == [
+        f"{tmp_path}/runners.yaml: is a master file, not a runner file",
+        f"{tmp_path}/master.yaml: is a runner file: name it with --runners",
+    ]
+
+
+def test_a_file_in_place_of_a_run_directory(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("mine")
+    said = call("predict", "quickstart", "--conc", "1", "--out", place)
+    assert (said.code, said.out) == (4, "")
+    assert said.err == f"error: {place}: is no directory; choose another one\n"
+    assert place.read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +256,7 @@ def test_options_that_do_not_go_together(words: list[str], why: str) -> None:
     assert why in said.err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://h", "http://", "http://h:99999"])
+@pytest.mark.parametrize("url", ["ftp://h", "http://", "http://h:99999"])
 def test_a_url_that_is_none(url: str) -> None:
     *faults, hint = errors(call("bench", url))
     assert all(repr(url) in fault for fault in faults)
@@ -284,6 +323,19 @@ def test_a_fault_of_the_disk_is_the_user_s(
     monkeypatch.setattr(cli, "main", Mock(side_effect=fault))
     said = call("show")
     assert (said.code, said.out, said.err) == (4, "", f"error: {told}\n")
+
+
+def test_a_disk_that_fills_up_ends_a_prediction_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr(Journal, "flush", tried)
+    many = [*SMALL[:-6], "--requests", "2000", "--warmup", "1", "--concurrency", "8"]
+    said = call("predict", *many, "--out", tmp_path / "out")
+    assert (said.code, said.out) == (4, "")
+    assert "Traceback" not in said.err
+    assert said.err.splitlines()[1:] == ["error: No space left on device"]
+    assert tried.call_count < 10
 
 
 def test_a_fault_of_our_own_sockets_is_not_dressed_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def test_an_unknown_point_is_told_the_nearest(run: Path) -> None:
     said = call("report", run, "--point", name[:-1] + "9")
     assert said.code == 2
     assert f"did you mean '{name[:-2]}" in said.err
+    assert said.err.startswith(f"error: {run}: the run has no point ")
 
 
 def test_a_point_without_result_has_no_page(run: Path) -> None:

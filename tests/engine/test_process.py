@@ -16,9 +16,10 @@ from shells import NOBODY, alive, engine, pids, says, until
 
 from inferometer.engine import place, process
 from inferometer.engine.ask import ServedModel, engine_version, get, page, served_models
-from inferometer.engine.place import fill, free_port, held_port
+from inferometer.engine.place import fill, held_port
 from inferometer.engine.process import Command, EngineProcess
 from inferometer.errors import EngineError, InputError
+from referee import free_port
 
 
 @pytest.fixture(autouse=True)

@@ -51,6 +51,7 @@ def test_flags_are_read() -> None:
         ([*SMALL, "--acceptance-length", "1.5"], "is not in"),
         ([*SMALL, "--gpu-memory-utilization", "1.5"], "is not in"),
         ([*SMALL, "--fail-status", "200"], "--fail-status"),
+        ([*SMALL, "-tp", "3"], "--tensor-parallel-size: 3 does not divide the 32 attention heads"),
     ],
 )
 def test_faults_are_input_errors(argv: list[str], message: str) -> None:

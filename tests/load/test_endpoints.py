@@ -38,8 +38,10 @@ def test_the_path_of_plain_completions() -> None:
 @pytest.mark.parametrize(
     ("url", "faults"),
     [
-        ("localhost:8000", ["must start with http://", "names no host"]),
-        ("", ["must start with http://", "names no host"]),
+        ("localhost:8000", ["must start with http://"]),
+        ("", ["must start with http://"]),
+        ("http://h/v1/chat/completions", ["must end before /chat/completions"]),
+        ("http://h/v1/completions/", ["must end before /chat/completions"]),
         ("http://", ["names no host"]),
         ("ftp://h:x", ["must start with http://", "a port that is not a number"]),
         ("http://h:70000", ["a port that is not a number"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -206,6 +207,10 @@ def test_names_that_the_reference_shares() -> None:
     )
     message = "InferenceX names 2 points 'm_tp4_conc2_kvnone', which differ in ep, dp_attn"
     assert findings(text) == [Problem(message, "m.yaml", 1, "key")]
+    both = text.replace("conc-list: [2]", "conc-list: [1, 2]")
+    (shared,) = findings(both)
+    first = "InferenceX names 2 points 'm_tp4_conc1_kvnone', which differ in ep, dp_attn"
+    assert shared.message == f"{first} (and so under 1 more names)"
 
 
 def test_findings_of_the_real_files(shared_data: Path) -> None:
@@ -213,7 +218,11 @@ def test_findings_of_the_real_files(shared_data: Path) -> None:
     masters = [str(folder / f"{name}-master.yaml") for name in ("amd", "nvidia")]
     configs = load_configs(masters, str(folder / "runners.yaml"))
     found = [*configs.warnings, *clashes(configs, expand(configs))]
-    kinds = Counter(_kind(problem.message) for problem in found)
+    kinds: Counter[str] = Counter()
+    for problem in found:
+        more = re.search(r"under (\d+) more", problem.message)
+        kinds[_kind(problem.message)] += 1 + (int(more[1]) if more else 0)
+    assert sum(problem.message.startswith("InferenceX names") for problem in found) == 10
     assert kinds == {
         "runner label": 8,
         "shared name, one node": 28,

@@ -308,6 +308,16 @@ def test_badges_come_from_the_points_not_from_the_run(
     assert re.findall(r"<b class='badge \w+'>([A-Z ]+)</b>", render(of(*made))) == badges
 
 
+def test_a_server_that_nobody_named_is_no_hardware_that_is_named() -> None:
+    given = one()
+    at = replace(given.result.point, framework="external", hardware="unknown", image="external")
+    said = Page(render(of(replace(given, result=replace(given.result, point=at))))).text
+    assert "nobody named its GPU (bench --hardware)" in said
+    assert "on the hardware named" not in said
+    assert f"{given.result.gpus} a deployment, by bench --gpus (default 1)" in said
+    assert "by bench --gpus" not in Page(render(of(given))).text
+
+
 def test_a_run_without_a_point_still_makes_a_page() -> None:
     page = Page(render(replace(view(()), unfinished=("a_c1",))))
     assert "No point is finished yet" in page.text

@@ -218,7 +218,7 @@ def test_the_root_of_an_engine(url: str, root: str) -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("host:8000", "must start with http"),
+        ("ftp:host:8000", "must start with http"),
         ("ftp://host", "must start with http"),
         ("http://", "names no host"),
         ("http://[::1", "is not a URL"),
@@ -232,6 +232,21 @@ def test_what_is_no_url_of_an_engine(url: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as error:
         root_url(url)
     assert "http://HOST:PORT" in str(error.value)
+
+
+def test_a_host_without_a_scheme_is_told_the_url_that_is_meant() -> None:
+    for typed in ("host:8000", "127.0.0.1:8000/v1", "localhost"):
+        with pytest.raises(InputError) as error:
+            root_url(typed)
+        assert str(error.value).endswith(f"expected the URL of an engine: http://{typed}")
+
+
+@pytest.mark.parametrize("url", ["me:secret@host:8000", "http://me:secret@host"])
+def test_a_password_in_a_url_is_not_repeated(url: str) -> None:
+    with pytest.raises(InputError) as error:
+        root_url(url)
+    assert "secret" not in str(error.value)
+    assert "[not kept]@host" in str(error.value)
 
 
 MULTI = """\

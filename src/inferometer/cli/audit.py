@@ -60,9 +60,14 @@ class _Audit(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Audit, epilog=EXAMPLES, subcommand_metavar="BASE HEAD | draft BASE HEAD")
+@click.group(
+    short_help="Show what a change does to every launch, and check its record.",
+    cls=_Audit,
+    epilog=EXAMPLES,
+    subcommand_metavar="BASE HEAD | draft BASE HEAD",
+)
 def audit() -> None:
-    """Hold the record of changes against what a change does.
+    """Show what a change does to every launch, and hold the record of changes against it.
 
     BASE and HEAD are git refs or directories. Without `draft`, `compare` is meant. Both sides are
     read without a checkout, and nothing of them is run.
@@ -253,7 +258,9 @@ def _tables(found: Audit, stored: bool, full: bool) -> None:
         f"{len(comparison.removed)} removed"
     )
     if comparison.differences:
-        _print(("what changes", "points", ""), [_change(each) for each in comparison.differences])
+        _print(
+            ("what changes", "points", "why"), [_change(each) for each in comparison.differences]
+        )
     if found.findings:
         rows = [(each.level, each.rule, _place(each), _told(each)) for each in found.findings]
         _print(("", "rule", "where", "finding"), rows)

@@ -163,11 +163,17 @@ def refuse_lengths_of_sessions(workload: str | None) -> None:
             raise click.UsageError(f"--{name} goes only without --workload")
 
 
+def _tell_assumed() -> None:
+    """A server does not say how many GPUs it has, and every rate a GPU is divided by that."""
+    if click.get_current_context().get_parameter_source("gpus") is ParameterSource.DEFAULT:
+        click.echo("note: rates per GPU assume 1 GPU; say --gpus if there are more", err=True)
+
+
 DURATION_S = 30.0
 """Of a point where neither a duration nor a count is given."""
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(short_help="Measure a server that is up (OpenAI API, streaming).", epilog=EXAMPLES)
 @click.argument("url")
 @click.option("--model", help="Model to ask for [the first of /v1/models].")
 @load_options
@@ -195,7 +201,7 @@ DURATION_S = 30.0
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="GPUs of the deployment: the divisor of rates per GPU.",
+    help="GPUs behind the URL: the divisor of rates per GPU.",
 )
 @click.option("--precision", default="unknown", help="Precision of the weights, for charts.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory [runs/bench-TIME].")
@@ -276,6 +282,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
             headers=headers,
             workers=workers,
         )
+        _tell_assumed()
         _finish.run_and_show(sweep, out or _finish.dated_folder("bench"), form, load=load)
 
 

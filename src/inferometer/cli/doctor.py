@@ -30,6 +30,7 @@ Examples:
 """
 CLIENT = "client"
 """Compared as it was typed: `./client` is a path."""
+KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -56,7 +57,9 @@ class Examined:
         return advise(self.result, self.log.facts if self.log else {}) if self.result else ()
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    short_help="Examine a run, a point, an engine's log, or this client.", epilog=EXAMPLES
+)
 @click.argument("target")
 @click.option(
     "--format",
@@ -174,7 +177,8 @@ def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
     if not log.lines:
         yield "log: empty"
         return
-    yield f"log: {log.lines:,} lines, {log.bytes / MIB:.1f} MiB"
+    size = f"{log.bytes / MIB:.1f} MiB" if log.bytes >= MIB else f"{log.bytes / KIB:.1f} KiB"
+    yield f"log: {log.lines:,} lines, {size}"
     if log.cut_off:
         yield "  the packed file is damaged or cut off: what follows is of its first part"
     yield from _ending_lines(log, ended_badly)
@@ -182,7 +186,8 @@ def _log_lines(log: LogReport, ended_badly: bool) -> Iterator[str]:
         at = "" if phase.at_s is None else f" after {phase.at_s} s of log"
         yield f"  {phase.name}{at} (line {phase.line:,})"
     for name, value in log.facts.items():
-        yield f"  {name.replace('_', ' ')}: {_fact(name, value)}"
+        what = name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
+        yield f"  {what}: {_fact(name, value)}"
     for line in log.routine:
         yield (
             f"  set apart, {line.text}: {line.count:,} lines, {line.line_share:.0%} of the lines, "

@@ -13,7 +13,7 @@ Example:
 """
 
 
-@click.group(epilog=EXAMPLE)
+@click.group(short_help="Serve the built-in engine.", epilog=EXAMPLE)
 def engine() -> None:
     """Engines that come with Inferometer."""
 

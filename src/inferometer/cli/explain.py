@@ -24,7 +24,11 @@ Examples:
 
 
 # A flag of the engine is no option here, and goes to NAMES.
-@click.command(epilog=EXAMPLES, context_settings={"ignore_unknown_options": True})
+@click.command(
+    short_help="Print which rule set each value of a point's launch.",
+    epilog=EXAMPLES,
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("key")
 @click.argument("names", nargs=-1)
 @point_options

@@ -20,7 +20,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(short_help="List or record the flags that engines take.", epilog=EXAMPLES)
 def flags() -> None:
     """Flags that engines take, by version, as recorded from the engines themselves."""
 

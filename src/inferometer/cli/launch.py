@@ -38,6 +38,8 @@ from inferometer.plan import (
     select,
 )
 
+MOST_LISTED = 40
+"""Points that an error lists."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """\b
@@ -62,8 +64,12 @@ def point_options(command: F) -> F:
         click.option("--dp-attn", type=bool, help="Attention data-parallel: true or false."),
         click.option("--ep", type=int, help="Expert parallelism."),
         click.option("--tp", type=int, help="Tensor parallelism."),
-        click.option("--conc", type=int, required=True, help="Concurrency."),
-        click.option("--runners", type=click.Path(), help="Runners file of the master files."),
+        click.option("--conc", type=int, help="Concurrency."),
+        click.option(
+            "--runners",
+            type=click.Path(),
+            help="Runner file of the master files [runners.yaml beside them].",
+        ),
         click.option(
             "--config",
             "masters",
@@ -90,7 +96,8 @@ def chosen(
     """The one point that the options leave. InputError lists the candidates where several are."""
     masters, runner_file = master_files(files, runners)
     configs = load_configs(masters, runner_file)
-    wanted = Selection(keys=(key,), conc=(asked["conc"],))
+    conc = () if asked["conc"] is None else (asked["conc"],)
+    wanted = Selection(keys=(key,), conc=conc)
     points = select(select(expand(configs), Selection(keys=(key,))), wanted)
     left = [point for point in points if _is(point, asked)]
     # A point that is declared twice is one point.
@@ -98,8 +105,11 @@ def chosen(
         found = left or points
         what = f"{len(left)} points are left" if left else "no point is as asked"
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
-        listed = "\n  ".join(_described(point) for point in found)
-        raise InputError(f"{what}; choose with {names} one of:\n  {listed}")
+        listed = [_described(point) for point in found[:MOST_LISTED]]
+        if len(found) > MOST_LISTED:
+            listed.append(f"and {len(found) - MOST_LISTED} more (`plan` shows all)")
+        text = "\n  ".join(listed)
+        raise InputError(f"{what}; choose with {names} one of:\n  {text}")
     recipes = load_recipes(read_file, recipe_roots(masters), compat=compat)
     return Chosen(left[0], recipes)
 
@@ -128,13 +138,13 @@ def _features(point: Point) -> dict[str, Any]:
 def _described(point: Point) -> str:
     features = _features(point).items()
     return " ".join(
-        f"--{name.replace('_', '-')} {str(value).lower()}"
+        f"--{name.replace('_', '-')} {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in features
         if value is not None
     )
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(short_help="Print how the engine of one point is launched.", epilog=EXAMPLES)
 @click.argument("key")
 @point_options
 @click.option(

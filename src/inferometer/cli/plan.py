@@ -76,7 +76,9 @@ def _text_options(command: F) -> F:
     return command
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    short_help="Show every point that config files declare; starts nothing.", epilog=EXAMPLES
+)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
 @_bound_options

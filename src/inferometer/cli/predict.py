@@ -57,7 +57,9 @@ def _tell_of_longer(jobs: tuple[Job, ...], limit: int) -> None:
             warn(f"--max-model-len {limit:,}: {name} is made for {own:,} tokens")
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    short_help="Predict points with the built-in engine, in virtual time.", epilog=EXAMPLES
+)
 @click.argument("files", nargs=-1)
 @declared_options
 @click.option(

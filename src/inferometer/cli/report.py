@@ -15,8 +15,9 @@ PAGE = b"<!DOCTYPE html>"
 
 
 @click.command(
+    short_help="Write a run, or one of its points, as an HTML page.",
     epilog="\b\nExamples:\n  inferometer report runs/quickstart -o page.html\n"
-    "  inferometer report runs/first --point dsr1-fp8-h200-vllm_1k1k_tp8_c64"
+    "  inferometer report runs/first --point dsr1-fp8-h200-vllm_1k1k_tp8_c64",
 )
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
@@ -51,9 +52,10 @@ def _finished(run: RunDir, point_id: str) -> PointDir:
     """The point's directory. Raises InputError for none of that name, StoreError without result."""
     known = [planned.id for planned in run.manifest().points]
     if point_id not in known:
-        listed = "" if len(known) > 1 else f"; it has {known[0]!r}" if known else "; it has none"
+        several = f"; it has {len(known):,}, such as {known[0]!r}" if known else "; it has none"
+        listed = f"; it has {known[0]!r}" if len(known) == 1 else several
         hint = nearest(point_id, known) or listed
-        raise InputError(Problem(f"the run has no point {point_id!r}{hint}", str(run)))
+        raise InputError(Problem(f"the run has no point {point_id!r}{hint}", str(run.path)))
     folder = run.point(point_id)
     if not folder.done:
         why = folder.failure() or "it was not measured to its end"

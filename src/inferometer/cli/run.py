@@ -35,7 +35,11 @@ Examples:
 def declared_options(command: F) -> F:
     """The options of every verb that reads config files."""
     for option in (
-        click.option("--runners", type=click.Path(), help="Runners file of the master files."),
+        click.option(
+            "--runners",
+            type=click.Path(),
+            help="Runner file of the master files [runners.yaml beside them].",
+        ),
         click.option("--key", "keys", multiple=True, help="Config keys to keep; * and ? match."),
         click.option("--scenario", type=click.Choice(["fixed", "agentic"]), help="Keep only one."),
         click.option("--conc", multiple=True, type=int, help="Concurrencies to keep."),
@@ -59,7 +63,7 @@ def warn(text: str) -> None:
     click.echo(f"warning: {text}", err=True)
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(short_help="Measure every point that config files declare.", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True)
 @declared_options
 @slo_option

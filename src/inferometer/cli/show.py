@@ -13,9 +13,10 @@ from inferometer.store import RunDir
 
 
 @click.command(
+    short_help="Print the points of a run, as a table, JSON or CSV.",
     epilog="\b\nExamples:\n  inferometer show runs/quickstart\n"
     "  inferometer show runs/quickstart --format json | jq .metrics.ttft_p50_s\n"
-    "  inferometer show runs/agentic --sessions --point '*_c16' --format csv"
+    "  inferometer show runs/agentic --sessions --point '*_c16' --format csv",
 )
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--sessions", is_flag=True, help="A row a session that was played, with its times.")

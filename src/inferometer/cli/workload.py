@@ -83,7 +83,7 @@ def read_options(command: F) -> F:
     return command
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(short_help="Inspect, validate, convert, sample, calibrate sessions.", epilog=EXAMPLES)
 def workload() -> None:
     """Sessions before they are sent: inspect, validate, convert, sample, calibrate.
 
@@ -343,6 +343,8 @@ def _done(count: int, out: Path, reading: Reading | None, form: str) -> None:
         _json({"file": str(out), "written": count, **account})
         return
     click.echo(f"{out}: {count:,} sessions")
+    if told and report and report.sessions != count:
+        click.echo(f"of all {report.sessions:,} that were read:")
     for line in told:
         click.echo(f"  {line}")
     if reading:

@@ -19,14 +19,6 @@ FIRST, LAST, STEP = 20_000, 30_000, 16
 """Below the ports that systems give to outgoing connections, and low enough for `{port+12000}`."""
 
 
-def free_port() -> int:
-    """A loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def held_port(texts: Iterable[str]) -> Iterator[int]:
     """A port that is free together with every `{port+N}` of the texts, and that no other run of

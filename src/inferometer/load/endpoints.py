@@ -100,10 +100,13 @@ def parse_base_url(base_url: str, endpoint: str) -> tuple[Server, str]:
     problems = []
     if parts.scheme not in ("http", "https"):
         problems.append("must start with http:// or https://")
-    if not parts.hostname:
+    # Of `host:8000` the part before the colon is taken for a scheme, and nothing for the host.
+    if not parts.hostname and "//" in base_url:
         problems.append("names no host")
-    elif not _can_be_looked_up(parts.hostname):
+    elif parts.hostname and not _can_be_looked_up(parts.hostname):
         problems.append("names a host with an empty label or one longer than 63 characters")
+    if any(parts.path.rstrip("/").endswith(known.path) for known in ENDPOINTS.values()):
+        problems.append("must end before /chat/completions or /completions: that is added to it")
     if parts.query or parts.fragment:
         problems.append("must not hold '?' or '#'")
     if parts.username is not None or parts.password is not None:

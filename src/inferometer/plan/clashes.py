@@ -42,11 +42,17 @@ def _same_names(points: Iterable[Point]) -> Iterator[tuple[str, str]]:
     """Agentic points only: the name of a fixed-length point leaves out even its concurrency."""
     agentic = [point for point in points if isinstance(point.scenario, AgenticCoding)]
     named = _groups(agentic, lambda p: (exp_name(p), p.framework, p.precision, p.runner))
+    # One fault of a config clashes at each of its concurrencies: it is told once.
+    alike: dict[tuple[str, str], list[list[Point]]] = {}
     for same in named:
         names = (name for other in same for name in _differing(same[0], other))
-        if differing := list(dict.fromkeys(names)):
-            words = f"InferenceX names {len(same)} points {exp_name(same[0])!r}"
-            yield same[0].config, f"{words}, which differ in {', '.join(differing)}"
+        if differing := ", ".join(dict.fromkeys(names)):
+            alike.setdefault((same[0].config, differing), []).append(same)
+    for (config, differing), clashes in alike.items():
+        first = clashes[0]
+        words = f"InferenceX names {len(first)} points {exp_name(first[0])!r}"
+        more = f" (and so under {len(clashes) - 1} more names)" if len(clashes) > 1 else ""
+        yield config, f"{words}, which differ in {differing}{more}"
 
 
 def _differing(one: Point, other: Point) -> Iterator[str]:

@@ -156,8 +156,9 @@ class Draft:
         return {".".join(t): origin for t, origin in self.origins.items() if kept(t)}
 
     def written(self, target: Target) -> str:
-        """The value at a target, as text."""
-        return written(pruned(self._at(target)))
+        """The value at a target, as text; `null` for none, as recipes and plans write it."""
+        value = pruned(self._at(target))
+        return "null" if value is None else written(value)
 
     def filled(self, target: Target) -> str | None:
         """The expression that a value came from, with the point's values for its names."""

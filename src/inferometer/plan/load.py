@@ -47,6 +47,9 @@ def load_configs(
     configs: dict[str, Config] = {}
     for path in paths:
         document = _open(path, read, problems, warnings)
+        if document and "labels" in document.data and not _holds_configs(document):
+            problems.append(Problem("is a runner file: name it with --runners", path))
+            continue
         for key in document.data if document else ():
             assert document is not None
             config = _load_config(document, key, configs, problems)
@@ -85,9 +88,18 @@ def _load_runners(
     document = _open(path, read, problems, warnings)
     if document is None:
         return None
+    if _holds_configs(document):
+        problems.append(Problem("is a master file, not a runner file", path))
+        return None
     runners, faults = validate(Runners, document, ())
     problems += faults
     return runners
+
+
+def _holds_configs(document: Document) -> bool:
+    """Whether it is a master file, whatever is wrong with it: entries that say what is measured."""
+    entries = [entry for entry in document.data.values() if isinstance(entry, dict)]
+    return any("scenarios" in entry and "framework" in entry for entry in entries)
 
 
 def _load_config(

@@ -27,6 +27,10 @@ from inferometer.report.table import options, table
 from inferometer.report.view import RunView
 from inferometer.workload import description
 
+UNNAMED = "unknown"
+"""The hardware of a server that nobody named."""
+EXTERNAL = "external"
+"""The framework of a server that was up: nothing was started."""
 _LEVELS = ("valid", "degraded", "invalid")
 _ICON_SVG = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' "
@@ -43,6 +47,7 @@ _MIXED = (
     "Points answered by a real engine: {measured:,}. Predictions of the built-in engine model: "
     "{simulated:,}. No line joins the two."
 )
+_UNNAMED = "A server that was up answered every request; nobody named its GPU (bench --hardware)."
 _VIRTUAL = "Time jumped from event to event in {part}: no time passed, and no client was late."
 
 
@@ -106,6 +111,8 @@ def origin(results: Sequence[Result]) -> str:
     if not kinds:
         return "<span>No point is finished yet.</span>"
     sentence = _PROVENANCE[kinds[0]] if len(kinds) == 1 else _MIXED.format(**seen)
+    if kinds == ["measured"] and any(result.point.hardware == UNNAMED for result in results):
+        sentence = _UNNAMED
     badges = [f"<b class='badge {kind}'>{kind.upper()}</b>" for kind in kinds]
     virtual = sum(result.clock == "virtual" for result in results)
     if virtual:
@@ -129,15 +136,16 @@ def _facts(view: RunView) -> str:
     results = [point.result for point in view.points]
     versions = sorted({str(result.measurement_version) for result in results})
     concs = sorted({result.point.conc for result in results})
-    span = f"{concs[0]:,} to {concs[-1]:,}" if concs else "no point"
+    span = " to ".join(f"{conc:,}" for conc in dict.fromkeys((*concs[:1], *concs[-1:])))
     run = {
         "Started": view.started_at,
         "Models": _distinct(f"{r.point.model} ({r.point.precision})" for r in results),
         "Engines": _distinct(_engine(result) for result in results),
         "Hardware": _distinct(result.point.hardware for result in results),
+        "GPUs": _gpus(results),
         "Scenarios": _distinct(result.point.scenario.label for result in results),
         **_sessions(view),
-        "Concurrency": span,
+        "Concurrency": span or "no point",
         "Inferometer": f"{view.inferometer}, measurement version {', '.join(versions) or '–'}",
     }
     machine = {_titled(name): value for name, value in view.machine.items()}
@@ -157,7 +165,16 @@ def _sessions(view: RunView) -> dict[str, str]:
     return {"Sessions": _distinct(description(str(text)) for text in sources)} if sources else {}
 
 
+def _gpus(results: Sequence[Result]) -> str:
+    """What rates per GPU are divided by. Of a server that was up it is what `bench` was told."""
+    counts = ", ".join(f"{count:,}" for count in sorted({result.gpus for result in results}))
+    told = any(result.point.framework == EXTERNAL for result in results)
+    return f"{counts or '–'} a deployment" + (", by bench --gpus (default 1)" if told else "")
+
+
 def _engine(result: Result) -> str:
+    if result.point.framework == EXTERNAL:
+        return "a server that was up"
     return f"{result.point.framework} ({result.point.image.rsplit('/', 1)[-1]})"
 
 

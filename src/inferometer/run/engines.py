@@ -135,14 +135,19 @@ def root_url(url: str) -> str:
         parse_base_url(url, "chat")
     except InputError as error:
         # A password, or a key behind a '?', is not for a log.
-        shown = re.sub(r"//[^/]*@|[?#].*", _without_text, url, flags=re.DOTALL)
+        shown = re.sub(r"(^|//)[^/]*@|[?#].*", _without_text, url, flags=re.DOTALL)
         faults = (Problem(problem.message, key=repr(shown)) for problem in error.problems)
-        raise InputError(*faults, "expected the URL of an engine: http://HOST:PORT") from None
+        # As a browser takes it. What had to be hidden is not typed for anybody.
+        typed = re.fullmatch(r"[\w.-]+(:[0-9]+)?(/v1)?/?", url, flags=re.ASCII)
+        meant = f"http://{url}" if typed else "http://HOST:PORT"
+        raise InputError(*faults, f"expected the URL of an engine: {meant}") from None
     return url.strip().rstrip("/").removesuffix("/v1")
 
 
 def _without_text(found: re.Match[str]) -> str:
-    return "//[not kept]@" if found[0].startswith("//") else f"{found[0][0]}[not kept]"
+    if found[0].endswith("@"):
+        return f"{found[1]}[not kept]@"
+    return f"{found[0][0]}[not kept]"
 
 
 def is_simulated(base_url: str) -> bool:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from inferometer.clock import NS, VirtualClock, VirtualLoop, run_virtual
-from inferometer.core import ClientReport, EngineTotals, Result
+from inferometer.core import ClientReport, EngineTotals, Record, Result
 from inferometer.engine.place import fill
 from inferometer.engine.simulated.options import EngineOptions, parse_options
 from inferometer.engine.simulated.virtual import VirtualEngine
@@ -19,6 +19,7 @@ from inferometer.run.job import Job, Sweep
 from inferometer.run.observer import Observer
 from inferometer.run.point import STOPPED, judge
 from inferometer.store import FORMAT, ClientFile, PointDir, record_row, sample_row
+from inferometer.store.journal import Journal
 
 TICKS = 50
 """How often a point's progress is told."""
@@ -70,8 +71,9 @@ def _run(
             bind_workload(job, options.block_size, pool_tokens=engine.pool_tokens),
             engine,
             clock,
-            lambda record: records.append(record_row(record)),
+            lambda record: kept.append(record),  # made below: it stops what hands it over
         )
+        kept = _Kept(records, drive)
 
         async def main() -> ClientReport:
             ticker = asyncio.create_task(_tell(drive, clock, job, observer, stopping))
@@ -82,6 +84,7 @@ def _run(
             return report
 
         report = run_virtual(main(), loop)
+        kept.check()
         for sample in drive.samples:
             samples.append(sample_row(sample))
         samples.seal()
@@ -93,13 +96,40 @@ def engine_options(job: Job) -> EngineOptions:
     """The built-in engine's options of a plan; an InputError where it is another engine."""
     command, argv = ("inferometer", "engine", "simulated"), job.plan.argv
     if argv[: len(command)] != command:
+        point = job.point
         raise InputError(
-            f"{job.point.config}: only the built-in engine runs in virtual time, "
-            f"and this config's framework is {job.point.framework!r}"
+            f"{point.config}: only the built-in engine runs in virtual time, and this config's "
+            f"framework is {point.framework!r}; its model and GPU can be predicted without files: "
+            f"--model {point.model} --gpu {point.hardware} --tp {point.parallelism.tp}"
         )
     # No socket is opened: the site's values only have to be of the right form.
     site = {"port": "0", "host": "127.0.0.1", "model_path": ""}
     return parse_options(fill(argv[len(command) :], site))
+
+
+class _Kept:
+    """Records on their way to disk. One that cannot be written ends the load: an error raised where
+    records are handed over would only be logged by the event loop, once a record.
+    """
+
+    def __init__(self, journal: Journal, drive: Drive) -> None:
+        self._journal, self._drive = journal, drive
+        self._error: OSError | None = None
+
+    def append(self, record: Record) -> None:
+        """Write it, unless one before it could not be written."""
+        if self._error is not None:
+            return
+        try:
+            self._journal.append(record_row(record))
+        except OSError as error:
+            self._error = error
+            self._drive.stop(STOPPED)
+
+    def check(self) -> None:
+        """Raise the OSError that ended the load, if one did."""
+        if self._error is not None:
+            raise self._error
 
 
 async def _tell(

@@ -234,7 +234,9 @@ class RunDir:
     def manifest(self) -> Manifest:
         """What the run is."""
         if not self.exists:
-            raise StoreError(f"{self.path}: no run.json; not the directory of a run")
+            runs = sorted(found.parent.name for found in self.path.glob("*/run.json"))
+            hint = f"; it holds runs: {', '.join(runs)}" if runs else ""
+            raise StoreError(f"{self.path}: no run.json; not the directory of a run{hint}")
         return read_json(self.path / "run.json", Manifest)
 
     def point(self, point_id: str) -> PointDir:
@@ -253,6 +255,8 @@ class RunDir:
 
         Raises StoreError, and touches nothing, where the directory holds something else.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path}: is no directory; choose another one")
         self.path.mkdir(parents=True, exist_ok=True)
         if not self.exists and any(p.name != "run.lock" for p in self.path.iterdir()):
             raise StoreError(f"{self.path}: not empty, and not a run; choose another directory")

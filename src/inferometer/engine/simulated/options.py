@@ -143,7 +143,16 @@ def _problems(known: argparse.Namespace) -> list[Problem]:
             lookup(name)
         except InputError as error:
             found.append(Problem(str(error), key=flag))
-    return found
+    return found or _sharding_problems(known)
+
+
+def _sharding_problems(known: argparse.Namespace) -> list[Problem]:
+    """Engines deal out whole attention heads, and refuse what does not come out even."""
+    tp, heads = known.tensor_parallel_size, model(known.model).heads
+    if heads % tp == 0:
+        return []
+    message = f"{tp} does not divide the {heads} attention heads of {known.model}"
+    return [Problem(message, key="--tensor-parallel-size")]
 
 
 def _speculation_problems(known: argparse.Namespace) -> list[Problem]:
