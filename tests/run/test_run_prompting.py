@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +13,7 @@ import pytest
 
 from inferometer.core import FixedSeqLen
 from inferometer.errors import InputError
+from inferometer.run import prompting
 from inferometer.run.job import Job
 from inferometer.run.jobs import AdHoc, Overrides, jobs_of_flags
 from inferometer.run.prompting import learned, rules_of
@@ -53,6 +56,26 @@ class Counting(Quiet):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+        ("sys.exit(3)", "its process ended with exit code 3"),
+        ("sys.exit('first\\nlast')", "last"),
+    ],
+)
+def test_a_reading_that_is_killed_says_so(
+    monkeypatch: pytest.MonkeyPatch, last: str, why: str
+) -> None:
+    def begun(source: str, endpoint: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", f"import os, sys; {last}"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    monkeypatch.setattr(prompting, "_begin", begun)
+    with pytest.raises(InputError, match=f"t.json: reading it failed: {why}$"):
+        prompting._fit("t.json", why, "chat")
 
 
 def test_without_a_tokenizer_nothing_is_read_and_nothing_asked() -> None:

@@ -57,11 +57,12 @@ def _csv(results: Sequence[Result]) -> None:
 
 
 def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
-    console = _console.Console()
-    # In a pipe there is no width to fit: a program or a diff gets every column, unfolded.
-    terminal = console.is_terminal
-    shown = _tables.fitted(results, console.width) if terminal else _tables.whole(results)
-    _console.Console(width=max(shown.width, console.width)).print(shown.table)
+    if results:
+        console = _console.Console()
+        # In a pipe there is no width to fit: a program or a diff gets every column, unfolded.
+        terminal = console.is_terminal
+        shown = _tables.fitted(results, console.width) if terminal else _tables.whole(results)
+        _console.Console(width=max(shown.width, console.width)).print(shown.table)
     for line in _objectives(results):
         click.echo(line)
     for name in unfinished:

@@ -23,7 +23,7 @@ IDENTITY: tuple[tuple[str, Callable[[Point], str]], ...] = (
 )
 NUMBERS: tuple[tuple[str, str, int], ...] = (
     ("total_tok_s_per_gpu", "tok/s\n/GPU", 0),
-    ("output_tok_s_per_gpu", "out\n/GPU", 0),
+    ("output_tok_s_per_gpu", "out tok/s\n/GPU", 0),
     ("intvty_p50", "tok/s\n/user", 1),
     ("ttft_p50_s", "TTFT\np50 s", 3),
     ("ttft_p90_s", "TTFT\np90 s", 3),

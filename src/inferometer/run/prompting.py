@@ -8,6 +8,7 @@ any case: the server's count is the truth.
 from __future__ import annotations
 
 import http.client
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,6 +88,14 @@ def _begin(source: str, endpoint: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """Of a process that said nothing: one that takes too much memory is killed."""
+    code = process.returncode
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    return f"its process was ended by {signal.Signals(-code).name}"
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     with process:
         process.kill()
@@ -102,7 +111,7 @@ def _fit(source: str, digest: str | None, endpoint: str) -> dict[str, Any]:  # n
     except subprocess.TimeoutExpired:
         raise InputError(Problem(f"not read within {FIT_S:g} s", source)) from None
     except orjson.JSONDecodeError:
-        last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+        last = errors.decode(errors="replace").strip().rpartition("\n")[2] or _ended(process)
         raise InputError(Problem(f"reading it failed: {last}", source)) from None
     finally:
         _end(process)
