@@ -6,6 +6,9 @@ import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from inferometer.run.engines import ExternalEngine
 from inferometer.run.point import _death
 from referee import refused_port
 
@@ -19,6 +22,12 @@ def engine(port: int, *words: str | None) -> Any:
 def test_where_nobody_listens_the_word_of_the_end_is_waited_for() -> None:
     with refused_port() as port:
         assert _death(engine(port, None, None, "the engine ended")) == "the engine ended"
+
+
+def test_of_somebody_elses_engine_no_word_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferometer.run.point.time.monotonic", lambda: pytest.fail("it waits"))
+    with refused_port() as port:
+        assert _death(ExternalEngine(f"http://127.0.0.1:{port}")) is None
 
 
 def test_what_listens_lives_and_is_asked_once() -> None:

@@ -20,7 +20,7 @@ from inferometer.core.result import Provenance
 from inferometer.deferred import Deferred
 from inferometer.engine.ask import ServedModel, served_models
 from inferometer.errors import Interrupted
-from inferometer.run.engines import RunningEngine, is_simulated, running
+from inferometer.run.engines import ExternalEngine, RunningEngine, is_simulated, running
 from inferometer.run.job import Job, Sweep
 from inferometer.run.loadprocess import LoadProcess
 from inferometer.run.observer import Observer
@@ -155,6 +155,8 @@ def _death(engine: RunningEngine) -> str | None:
     """How it ended, if it did. Where nobody listens any more the word of that is on its way: a load
     that ends with its engine may be over first.
     """
+    if isinstance(engine, ExternalEngine):
+        return None  # nobody will tell
     end_s = time.monotonic() + WORD_S
     while (died := engine.died()) is None and time.monotonic() < end_s:
         parts = urlsplit(engine.base_url)
