@@ -8,7 +8,7 @@ the same versions give the same file. Nothing is fetched.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -67,4 +67,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    main(parser.parse_args().folder)

@@ -59,7 +59,8 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 def texts(file: Path) -> Iterator[tuple[int | None, bytes]]:
     """(line, text) of every JSON text of a file: one a line of a `.jsonl`, and of any file whose
-    first line is a whole object and not the last; else the file as one, without a line.
+    first line ends like an object, broken or not, and is not the last; else the file as one,
+    without a line.
     """
     if kind_of(file) == ".jsonl":
         yield from lines(file)
