@@ -81,6 +81,21 @@ def test_objectives_that_differ_are_told_by_point(
     assert "objectives" not in capsys.readouterr().out
 
 
+def test_goodput_that_is_withheld_is_told_with_the_reason(
+    results: list[Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    held, name = (Slo("itl_p99", 0.02),), "goodput_requests_s"
+    known, untold = (
+        replace(result, slos=held, metrics={**result.metrics, name: value}, notes={name: "why"})
+        for result, value in zip(results, (1.5, None), strict=True)
+    )
+    print_results([known, untold], (), "table")
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "objectives: itl_p99 <= 0.02 s",
+        f"no goodput of {untold.point.id}: why",
+    ]
+
+
 def test_what_matters_less_goes_first(
     results: list[Result], terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

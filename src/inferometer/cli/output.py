@@ -24,6 +24,7 @@ else:
     _tables = Deferred("inferometer.cli.table")
     _words = Deferred("inferometer.analyze.objectives")
 
+GOODPUT = "goodput_requests_s"
 FORMATS = click.Choice(["table", "json", "csv"])
 format_option = click.option(
     "--format", "form", type=FORMATS, default="table", show_default=True, help="Form of the output."
@@ -70,8 +71,14 @@ def _table(results: Sequence[Result], unfinished: Iterable[str]) -> None:
 
 
 def _objectives(results: Sequence[Result]) -> list[str]:
-    """What goodput was held against; by point where they differ."""
+    """What goodput was held against, by point where they differ, and why there is none."""
     held = {result.slos: ", ".join(map(_words.told, result.slos)) for result in results}
     if len(held) == 1:
-        return [f"objectives: {words}" for words in held.values() if words]
-    return [f"objectives of {r.point.id}: {held[r.slos] or 'none'}" for r in results]
+        lines = [f"objectives: {words}" for words in held.values() if words]
+    else:
+        lines = [f"objectives of {r.point.id}: {held[r.slos] or 'none'}" for r in results]
+    for result in results:
+        why = result.notes.get(GOODPUT)
+        if result.slos and why and result.metrics.get(GOODPUT) is None:
+            lines.append(f"no goodput of {result.point.id}: {why}")
+    return lines
